@@ -37,12 +37,12 @@ struct tilec_context {
     uint64_t cache_most;
     struct tc_code *codes[TC_CODES_KEPT]; /* newest first */
     unsigned ncodes;
-    struct tc_bundle *bundles;     /* newest first */
-    struct tc_recorder *recorder;  /* NULL: nothing is recorded */
+    struct tc_bundle *bundles;    /* newest first */
+    struct tc_recorder *recorder; /* NULL: nothing is recorded */
     void (*drop_recorder)(struct tc_recorder *r);
     unsigned multiprocessors; /* 0: not given */
-    tc_memory memory; /* of `arena`; fail_after is handed to compiles */
-    tc_arena arena;   /* the diagnostics below */
+    tc_memory memory;         /* of `arena`; fail_after is handed to compiles */
+    tc_arena arena;           /* the diagnostics below */
     tilec_diagnostic *diags;
     tilec_diagnostic oom; /* where there is no memory to say so */
     size_t nerrors;

@@ -173,8 +173,7 @@ static const struct {
 static int bundle_run(const tool_args *args)
 {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (args->nwords == 0 ||
-            strcmp(args->words[0], commands[i].name) != 0)
+        if (args->nwords == 0 || strcmp(args->words[0], commands[i].name) != 0)
             continue;
         int n = args->nwords - 1;
         if (n < commands[i].least || n > commands[i].most)

@@ -130,8 +130,7 @@ static int make_kernel(const tool_args *args, tilec_context *cx,
         p.options.target = targets->all[i];
         p.options.no_load = 1;
         tilec_status s =
-            code ? TILEC_OK
-                 : tilec_compile(cx, &p.source, 1, &p.options, &k);
+            code ? TILEC_OK : tilec_compile(cx, &p.source, 1, &p.options, &k);
         if (s)
             code = report_compile(cx, s);
         if (k && tilec_bundle_add(cx, tilec_kernel_name(k), k, &e))

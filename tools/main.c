@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 static const tool_command *const commands[] = {
-    &tool_attention, &tool_append,  &tool_quantize, &tool_run,
-    &tool_compile,   &tool_inspect, &tool_opt,      &tool_bench,
-    &tool_tune,      &tool_cache, &tool_bundle,   &tool_fmt,      &tool_info};
+    &tool_attention, &tool_append, &tool_quantize, &tool_run,  &tool_compile,
+    &tool_inspect,   &tool_opt,    &tool_bench,    &tool_tune, &tool_cache,
+    &tool_bundle,    &tool_fmt,    &tool_info};
 enum { NCOMMANDS = sizeof commands / sizeof *commands };
 
 static void help(void)

@@ -177,7 +177,8 @@ static void add_argument(tc_append_arguments *a, int i,
 }
 
 /* One for each parameter of the plan. */
-void tc_append_arguments_of(tc_append_arguments *a, const tilec_append_tensors *t)
+void tc_append_arguments_of(tc_append_arguments *a,
+                            const tilec_append_tensors *t)
 {
     memset(a, 0, sizeof *a);
     for (int i = 0; i < PLACES; i++) {
@@ -264,8 +265,7 @@ static void make_key(const void *user, tc_text *key)
         add_place(key, &places[i], r->tensors);
     tc_key_add_number(key, "rotary_offset", r->options->rotary_offset);
     tc_key_add_number(key, "interleaved", r->options->interleaved != 0);
-    tc_key_add_bindings(key, "D", r->options->bindings,
-                        r->options->nbindings);
+    tc_key_add_bindings(key, "D", r->options->bindings, r->options->nbindings);
 }
 
 char *tc_append_key(tilec_context *cx, const tc_append_request *r,

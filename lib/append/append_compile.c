@@ -44,7 +44,8 @@ static void bind_all(struct bindings *b, const tilec_append_tensors *t,
     bind(b, &used, "QUERIES", t->q != NULL);
     bind(b, &used, "VALUES", t->v != NULL);
     bind(b, &used, "POSITIONS", t->positions != NULL);
-    bind(b, &used, "SCALES", t->k_scales ? 1 + tc_append_computes_factors(t) : 0);
+    bind(b, &used, "SCALES",
+         t->k_scales ? 1 + tc_append_computes_factors(t) : 0);
     bind(b, &used, "CHECK", on_cpu);
 }
 

@@ -23,7 +23,8 @@ tilec_status tc_attention_record(tilec_context *cx,
     tc_record_close(&facts);
     const tc_bundle_role roles[] = {{"forward", a->forward},
                                     {"backward", a->backward}};
-    tilec_status s = tc_bundle_record(cx, &request, "", &facts, roles, 2, error);
+    tilec_status s =
+        tc_bundle_record(cx, &request, "", &facts, roles, 2, error);
     free(key);
     return s;
 }

@@ -97,14 +97,13 @@ char *tc_attention_key(tilec_context *cx, const tc_attention_request *r,
 {
     const char *target = r->options.target ? r->options.target : cx->target;
     char *key = tc_bundle_key(make_key, r);
-    *out = (tc_bundle_request){
-        .kind = "attention",
-        .key = key,
-        .target = tc_target_find(cx, target),
-        .any_target = tc_target_is_auto(target),
-        .nsides = 3,
-        .sides = {r->q->shape[0] * r->q->shape[1], r->q->shape[2],
-                  r->k->shape[2]}};
+    *out = (tc_bundle_request){.kind = "attention",
+                               .key = key,
+                               .target = tc_target_find(cx, target),
+                               .any_target = tc_target_is_auto(target),
+                               .nsides = 3,
+                               .sides = {r->q->shape[0] * r->q->shape[1],
+                                         r->q->shape[2], r->k->shape[2]}};
     return key;
 }
 
@@ -155,9 +154,8 @@ static tilec_status make_plan(tilec_context *cx, const tc_attention_request *r,
 }
 
 /* A plan with the gradients serves those who want none. */
-static const tc_bundle_entry *find(tilec_context *cx,
-                                   const tc_attention_request *r, char *why,
-                                   size_t room)
+static const tc_bundle_entry *
+find(tilec_context *cx, const tc_attention_request *r, char *why, size_t room)
 {
     tc_bundle_request request;
     const tc_bundle_entry *e = NULL;

@@ -105,8 +105,8 @@ static tilec_status read_payload(tc_bundle *b, size_t size, tilec_error *error)
 {
     tc_record root;
     const char *version;
-    if (!tc_record_read((char *)b->data + TC_BUNDLE_HEAD,
-                        size - TC_BUNDLE_HEAD, &root))
+    if (!tc_record_read((char *)b->data + TC_BUNDLE_HEAD, size - TC_BUNDLE_HEAD,
+                        &root))
         return not_sound(b->name, "its payload is no record", error);
     if (!read_text(root, "tilec", &version))
         return not_sound(b->name, "it has no version", error);
@@ -169,8 +169,8 @@ static tilec_status add(tilec_context *cx, const char *name, void *data,
     }
     b->data = data;
     b->name = strdup(*name ? name : "the bundle in memory");
-    tilec_status s =
-        b->name ? check_head(b->name, data, size, error) : tc_fail_memory(error);
+    tilec_status s = b->name ? check_head(b->name, data, size, error)
+                             : tc_fail_memory(error);
     if (s == TILEC_OK)
         s = read_payload(b, size, error);
     if (s != TILEC_OK) {
@@ -254,8 +254,8 @@ static void count_kernel(const tc_bundle *b, unsigned index, tally *t)
     t->depth++;
     for (uint32_t i = 0, all = tc_record_count(parts); i < all; i++) {
         unsigned part;
-        if (index && tc_record_unsigned(tc_record_at(parts, i), 0, index - 1,
-                                        &part))
+        if (index &&
+            tc_record_unsigned(tc_record_at(parts, i), 0, index - 1, &part))
             count_kernel(b, part, t);
     }
     t->depth--;
@@ -286,10 +286,10 @@ static tc_key_text count(const tc_bundle_entry *e, tally *t)
     return tc_key_print((tc_key){h.low64, h.high64});
 }
 
-tilec_status
-tilec_bundle_list(const tilec_context *cx,
-                  void (*visit)(void *user, const tilec_bundle_entry *entry),
-                  void *user, tilec_error *error)
+tilec_status tilec_bundle_list(const tilec_context *cx,
+                               void (*visit)(void *user,
+                                             const tilec_bundle_entry *entry),
+                               void *user, tilec_error *error)
 {
     if (!cx || !visit)
         return tc_fail(error, TILEC_USAGE,

@@ -33,10 +33,10 @@ static int rank(const tc_bundle_entry *e, const tc_bundle_request *r)
         return t == r->target ? tc_host_cpu_rank(e->cpu) : -1;
     if (t == r->target)
         return 1 << 20;
-    bool is_lesser = tc_target_is_gpu(t) && !t->exact &&
-                     (t->major < r->target->major ||
-                      (t->major == r->target->major &&
-                       t->minor <= r->target->minor));
+    bool is_lesser =
+        tc_target_is_gpu(t) && !t->exact &&
+        (t->major < r->target->major ||
+         (t->major == r->target->major && t->minor <= r->target->minor));
     return is_lesser ? (int)(t->major * 100 + t->minor) : -1;
 }
 
@@ -110,8 +110,8 @@ const tc_bundle_entry *tc_bundle_find(const tilec_context *cx,
             const tc_bundle_entry *e = &b->entries[i];
             int n = is_key(e, r) ? rank(e, r) : -1;
             double d = n < 0 ? 0 : distance(e, r);
-            if (n < 0 || (best && (n < best_rank || (n == best_rank &&
-                                                     d >= best_distance))))
+            if (n < 0 || (best && (n < best_rank ||
+                                   (n == best_rank && d >= best_distance))))
                 continue;
             best = e;
             best_rank = n;

@@ -180,8 +180,7 @@ static const tc_code *make_gpu(struct making *m, tc_record variants,
         }
         atomic_store(&m->gpu->variants[i], c);
     }
-    const tc_gpu_code *first =
-        atomic_load(&m->gpu->variants[TC_GPU_ALIGNED]);
+    const tc_gpu_code *first = atomic_load(&m->gpu->variants[TC_GPU_ALIGNED]);
     if (!first || tc_gpu_code_meta(first)->target != target) {
         refuse(m, "it has no code for its target");
         return NULL;
@@ -253,9 +252,8 @@ static tc_func *read_header(struct making *m, const tc_code *c)
 static bool make_code(struct making *m, const tc_target *target)
 {
     tc_record variants = tc_record_get(m->r, "variants");
-    const tc_code *c = tc_target_is_gpu(target)
-                           ? make_gpu(m, variants, target)
-                           : make_host(m, variants);
+    const tc_code *c = tc_target_is_gpu(target) ? make_gpu(m, variants, target)
+                                                : make_host(m, variants);
     tc_func *f = c ? read_header(m, c) : NULL;
     if (!f || !make_handle(m, target, f))
         return false;
@@ -335,9 +333,8 @@ static bool make_parts(struct making *m)
         return refuse(m, "its plan launches other kernels than it has");
     for (unsigned i = 0; i < m->plan->nkernels; i++) {
         unsigned index;
-        if (m->index == 0 ||
-            !tc_record_unsigned(tc_record_at(parts, i), 0, m->index - 1,
-                                &index))
+        if (m->index == 0 || !tc_record_unsigned(tc_record_at(parts, i), 0,
+                                                 m->index - 1, &index))
             return refuse(m, "a part of its plan is not a kernel before it");
         m->plan->kernels[i] = make(m->order, index, m->depth + 1);
         if (!m->plan->kernels[i])
@@ -375,7 +372,7 @@ static void run(void *arg)
         return;
     }
     m->ok = tc_record_get(m->r, "variants").at ? make_code(m, target)
-                                                : make_plan(m, target);
+                                               : make_plan(m, target);
 }
 
 static void drop(struct making *m)
@@ -425,9 +422,8 @@ tilec_status tc_bundle_kernel(const tilec_context *cx, const tc_bundle_entry *e,
     struct order o = {.owner = cx, .bundle = b};
     unsigned index;
     *out = NULL;
-    if (b->nkernels == 0 ||
-        !tc_record_unsigned(tc_record_get(e->kernels, role), 0,
-                            b->nkernels - 1, &index))
+    if (b->nkernels == 0 || !tc_record_unsigned(tc_record_get(e->kernels, role),
+                                                0, b->nkernels - 1, &index))
         return tc_fail(error, TILEC_INPUT, "%s: entry `%s` has no kernel %s",
                        b->name, *e->name ? e->name : e->key, role);
     *out = make(&o, index, 0);

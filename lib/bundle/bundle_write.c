@@ -96,8 +96,8 @@ static int keep(tc_recorder *r, blob *b)
         const blob *k = &r->kernels[i];
         if (k->size == b->size && memcmp(k->data, b->data, b->size) == 0 &&
             k->nparts == b->nparts &&
-            (!b->nparts || memcmp(k->parts, b->parts,
-                                  b->nparts * sizeof *b->parts) == 0)) {
+            (!b->nparts ||
+             memcmp(k->parts, b->parts, b->nparts * sizeof *b->parts) == 0)) {
             free(b->data);
             free(b->parts);
             return (int)i;
@@ -369,8 +369,7 @@ static tilec_status write_plan_text(tc_record_writer *w, const tilec_kernel *k,
         status = tc_fail_memory(error);
     else if (!s.ok)
         status = tc_fail(error, TILEC_INPUT,
-                         "the plan @%s does not parse again: %s",
-                         k->func->name,
+                         "the plan @%s does not parse again: %s", k->func->name,
                          s.cx->diags ? s.cx->diags->message : "no reason");
     else
         tc_record_add_bytes(w, "text", s.text.data, s.text.len);
@@ -430,7 +429,8 @@ static int compare_entries(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
     const char *const tx[] = {x->kind, x->name, x->target, x->cpu, x->key},
-               *const ty[] = {y->kind, y->name, y->target, y->cpu, y->key};
+                      *const ty[] = {y->kind, y->name, y->target, y->cpu,
+                                     y->key};
     for (int i = 0; i < 5; i++) {
         int c = strcmp(tx[i], ty[i]);
         if (c)
@@ -485,8 +485,7 @@ tilec_status tc_bundle_record(tilec_context *cx, const tc_bundle_request *q,
     memcpy(e.sides, q->sides, sizeof e.sides);
     if (facts)
         e.facts = *facts;
-    tilec_status s =
-        facts && facts->failed ? tc_fail_memory(error) : TILEC_OK;
+    tilec_status s = facts && facts->failed ? tc_fail_memory(error) : TILEC_OK;
     for (unsigned i = 0; s == TILEC_OK && i < nroles; i++) {
         if (!roles[i].kernel)
             continue;
@@ -530,8 +529,8 @@ static tilec_status keep_parts(tc_recorder *r, const tc_bundle *b,
         return tc_fail_memory(error);
     for (uint32_t i = 0; s == TILEC_OK && i < out->nparts; i++) {
         unsigned part;
-        if (index == 0 || !tc_record_unsigned(tc_record_at(parts, i), 0,
-                                              index - 1, &part))
+        if (index == 0 ||
+            !tc_record_unsigned(tc_record_at(parts, i), 0, index - 1, &part))
             return tc_fail(error, TILEC_INPUT,
                            "%s: a part of kernel %u is not before it", b->name,
                            index);
@@ -567,8 +566,8 @@ static tilec_status keep_entry(tc_recorder *r, const tc_bundle_entry *from,
                                tilec_error *error)
 {
     const tc_bundle *b = from->bundle;
-    entry e = new_entry(from->kind, from->name, from->target, from->cpu,
-                        from->key);
+    entry e =
+        new_entry(from->kind, from->name, from->target, from->cpu, from->key);
     e.nsides = from->nsides;
     memcpy(e.sides, from->sides, sizeof e.sides);
     if (from->facts.at)
@@ -609,8 +608,7 @@ static void place_kernel(tc_recorder *r, unsigned index, unsigned *order,
     b->place = *n;
 }
 
-static void add_kernel(tc_record_writer *w, const tc_recorder *r,
-                       const blob *b)
+static void add_kernel(tc_record_writer *w, const tc_recorder *r, const blob *b)
 {
     tc_record whole = {b->data};
     tc_record_open_map(w, NULL);

@@ -114,7 +114,7 @@ struct tc_coding {
     const char *tile;
     const void *code; /* the target's own, as is: its members */
     void (*add)(tc_record_writer *meta, const tc_coding *c); /* of `meta` */
-    const tc_cache_section *more;                 /* its sections */
+    const tc_cache_section *more;                            /* its sections */
     unsigned nmore;
 };
 /* False: out of memory. */

@@ -45,8 +45,7 @@ bool tc_code_encode(const tc_coding *c, tc_entry *out)
     const char *header = tc_meta_header(c->f);
     tc_record_writer meta = write_meta(c, &facts);
     char *parts = tc_recipe_print(c->recipe);
-    bool ok =
-        !meta.failed && parts && make_entry(c, &meta, parts, header, out);
+    bool ok = !meta.failed && parts && make_entry(c, &meta, parts, header, out);
     free(meta.data);
     free(parts);
     return ok;

@@ -174,8 +174,8 @@ typedef struct tc_gpu {
     const tc_gpu_settings *settings;
     _Atomic(tc_gpu_code *) variants[TC_GPU_VARIANTS];
     /* Makes a variant that is missing; NULL: of a kernel from a bundle. */
-    tilec_status (*compile)(const tilec_kernel *k, int which,
-                            tc_gpu_code **out, tilec_error *error);
+    tilec_status (*compile)(const tilec_kernel *k, int which, tc_gpu_code **out,
+                            tilec_error *error);
     /* For the other variants; in the arena. */
     tilec_compile_options options;
     unsigned nsources;

@@ -70,9 +70,9 @@ static bool read_map(tc_record list, tc_tensor_map *out)
         return false;
     for (unsigned i = 0; i < out->nparts; i++)
         if (!number_at(list, BEFORE_PARTS + 2 * i, 1, TC_TMA_MAX_BOX,
-                             &out->parts[i].count) ||
+                       &out->parts[i].count) ||
             !number_at(list, BEFORE_PARTS + 2 * i + 1, 1, MOST_STEP,
-                             &out->parts[i].step))
+                       &out->parts[i].step))
             return false;
     for (unsigned i = 0; i < out->rank; i++)
         if (!number_at(list, box + i, 1, MOST_STEP, &out->box[i]))
@@ -117,7 +117,8 @@ static bool read_meta(tc_gpu_code *c)
            number_of(j, "threads", 32, MOST_THREADS, &m->threads) &&
            m->threads % 32 == 0 && m->threads >= 32 * m->warps &&
            number_of(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
-           number_of(j, "ptxas", 0, 3, &m->ptxas_level) && read_maps(tc_record_get(j, "maps"), m) &&
+           number_of(j, "ptxas", 0, 3, &m->ptxas_level) &&
+           read_maps(tc_record_get(j, "maps"), m) &&
            has_image(&c->code.entry) && tc_entry_find(&c->code.entry, "header");
 }
 

@@ -69,8 +69,7 @@ static bool read_site(tc_host_code *c, tc_record list, tc_site *out)
                      .nvalues = n};
     out->values = tc_arena_array(&c->kernel->arena, struct tc_site_value, n);
     for (uint32_t i = 0; i < n; i++)
-        if (!read_value(tc_record_at(list, BEFORE_VALUES + i),
-                        &out->values[i]))
+        if (!read_value(tc_record_at(list, BEFORE_VALUES + i), &out->values[i]))
             return false;
     return true;
 }

@@ -443,10 +443,8 @@ tilec_status tc_kvcache_compile(tilec_context *cx, void *request,
                                 tilec_kvcache **out)
 {
     const tc_kvcache_request *given = request;
-    struct request r = {.q = given->q,
-                        .k = given->k,
-                        .v = given->v,
-                        .options = given->options};
+    struct request r = {
+        .q = given->q, .k = given->k, .v = given->v, .options = given->options};
     tilec_kernel *made[PARTS] = {0};
     tilec_status s = compile_fitting(cx, &r, made);
     if (s != TILEC_OK)

@@ -28,7 +28,8 @@ tilec_status tc_kvcache_record(tilec_context *cx, const tc_kvcache_request *r,
     const tc_bundle_role roles[] = {{"forward", c->forward},
                                     {"schedule", c->schedule},
                                     {"merge", c->merge}};
-    tilec_status s = tc_bundle_record(cx, &request, "", &facts, roles, 3, error);
+    tilec_status s =
+        tc_bundle_record(cx, &request, "", &facts, roles, 3, error);
     free(key);
     return s;
 }

@@ -110,13 +110,13 @@ char *tc_kvcache_key(tilec_context *cx, const tc_kvcache_request *r,
 {
     const char *target = r->options.target ? r->options.target : cx->target;
     char *key = tc_bundle_key(make_key, r);
-    *out = (tc_bundle_request){.kind = "kvcache",
-                               .key = key,
-                               .target = tc_target_find(cx, target),
-                               .any_target = tc_target_is_auto(target),
-                               .nsides = 3,
-                               .sides = {r->q->shape[2], r->q->shape[0],
-                                         r->q->shape[1]}};
+    *out = (tc_bundle_request){
+        .kind = "kvcache",
+        .key = key,
+        .target = tc_target_find(cx, target),
+        .any_target = tc_target_is_auto(target),
+        .nsides = 3,
+        .sides = {r->q->shape[2], r->q->shape[0], r->q->shape[1]}};
     return key;
 }
 
@@ -180,16 +180,14 @@ static tilec_status make_plan(tilec_context *cx, const tc_kvcache_request *r,
     x.c->merges_apart = merge != NULL;
     /* Work is dealt to the GPU that there is, not to the one that the plan was
      * made for. */
-    unsigned sms =
-        tc_gpu_multiprocessors(cx, x.forward->target, r->q->device);
+    unsigned sms = tc_gpu_multiprocessors(cx, x.forward->target, r->q->device);
     x.c->sms = sms ? sms : x.c->sms;
     *out = x.c;
     return TILEC_OK;
 }
 
-static const tc_bundle_entry *find(tilec_context *cx,
-                                   const tc_kvcache_request *r, char *why,
-                                   size_t room)
+static const tc_bundle_entry *
+find(tilec_context *cx, const tc_kvcache_request *r, char *why, size_t room)
 {
     tc_bundle_request request;
     const tc_bundle_entry *e = NULL;

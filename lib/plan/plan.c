@@ -56,8 +56,8 @@ static bool compile_kernel(tc_job *job, const tilec_compile_options *o,
     own.examples = NULL;
     own.nexamples = 0;
     tune(job, &own);
-    tilec_status s = tc_part_compile(job->owner, sources, job->nparsed, &own,
-                                     part, out);
+    tilec_status s =
+        tc_part_compile(job->owner, sources, job->nparsed, &own, part, out);
     if (s != TILEC_OK && job->status == TILEC_OK)
         job->status = s;
     return s == TILEC_OK;

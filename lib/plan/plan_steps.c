@@ -109,7 +109,8 @@ static void add_region(struct maker *m, tc_region *r)
             add_op(m, op);
 }
 
-tc_launch_plan *tc_plan_steps(tc_func *f, tc_arena *a, const char *const **names)
+tc_launch_plan *tc_plan_steps(tc_func *f, tc_arena *a,
+                              const char *const **names)
 {
     unsigned n = count_ops(f->body);
     struct maker m = {.arena = a, .plan = tc_arena_new(a, tc_launch_plan)};

@@ -43,12 +43,12 @@ typedef struct tilec_bundle_entry {
     const char *kind; /* "kernel", "attention", "kvcache", "append" */
     const char *name; /* of a kernel; else "" */
     const char *target;
-    const char *cpu;         /* of target cpu: "x86-64-v3"; else "" */
-    const char *request;     /* what it was made for, as text */
-    const int64_t *sides;    /* and batch, lengths, .. then */
+    const char *cpu;      /* of target cpu: "x86-64-v3"; else "" */
+    const char *request;  /* what it was made for, as text */
+    const int64_t *sides; /* and batch, lengths, .. then */
     size_t nsides;
-    const char *hash;        /* of all that is in it; 32 hexadecimal digits */
-    uint64_t bytes;          /* of its kernels, shared ones included */
+    const char *hash; /* of all that is in it; 32 hexadecimal digits */
+    uint64_t bytes;   /* of its kernels, shared ones included */
 } tilec_bundle_entry;
 
 /* Calls visit for all entries of the context's bundles. */
@@ -76,8 +76,7 @@ TILEC_API tilec_status tilec_bundle_add(tilec_context *cx, const char *name,
                                         tilec_error *error);
 /* Records all that the context's bundles have. Of two entries for the same
  * request the later one stays. */
-TILEC_API tilec_status tilec_bundle_keep(tilec_context *cx,
-                                         tilec_error *error);
+TILEC_API tilec_status tilec_bundle_keep(tilec_context *cx, tilec_error *error);
 /* Writes what was recorded; the file appears whole or not at all. The same
  * records give the same bytes, in whatever order they were made. */
 TILEC_API tilec_status tilec_bundle_save(tilec_context *cx, const char *path,

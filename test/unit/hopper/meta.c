@@ -50,8 +50,7 @@ static void write_value(tc_record_writer *w, const char *name, const cJSON *j)
             tc_record_open_list(w, name);
         else
             tc_record_open_map(w, name);
-        cJSON_ArrayForEach(item, j)
-            write_value(w, item->string, item);
+        cJSON_ArrayForEach(item, j) write_value(w, item->string, item);
         tc_record_close(w);
     } else {
         tc_record_add_text(w, name,
