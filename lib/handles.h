@@ -157,7 +157,8 @@ tilec_kernel *tc_kernel_new(tc_module *module, const tc_target *target,
                             tc_func *f, unsigned nbindings,
                             const tilec_binding *bindings, unsigned nown);
 
-/* plan/describe.c: fills in params, grid_text of a kernel whose module is final. */
+/* plan/describe.c: fills in params, grid_text of a kernel whose module is
+ * final. */
 void tc_kernel_describe(tilec_kernel *k, unsigned nown);
 
 /* May the kernel store through its argument? */

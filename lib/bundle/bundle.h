@@ -114,6 +114,12 @@ bool tc_facts_values(tc_record facts, const char *name, tc_arena *a,
 
 typedef struct tc_recorder tc_recorder;
 
+/* bundle_code.c: opens the map of a kernel, with what all have; all of one with
+ * code. */
+void tc_bundle_open_kernel(tc_record_writer *w, const tilec_kernel *k);
+tilec_status tc_bundle_add_code(tc_record_writer *w, const tilec_context *cx,
+                                const tilec_kernel *k, tilec_error *error);
+
 /* Kernels of an entry by role; kernel NULL: there is none. */
 typedef struct tc_bundle_role {
     const char *role;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The `meta` section of code, a record (record.h), as far as all targets have the
- * same:
+ * The `meta` section of code, a record (record.h), as far as all targets have
+ * the same:
  *
  *   {"target": "sm_90a", "written": [3, 4], "unused": [2],
  *    "grid": [["attention_fwd.tile", 20, 7], ...],

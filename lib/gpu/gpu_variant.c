@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The code of a kernel by variant, and whether code is for a device or kernel.
- * A variant that is missing the compiler makes; a kernel from a bundle has none.
+ * The compiler makes a missing variant; a kernel from a bundle has none.
  */
 #include "lib/gpu/gpu.h"
 

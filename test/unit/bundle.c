@@ -7,6 +7,7 @@
  */
 #include "lib/bundle/bundle.h"
 #include "lib/tilec.h"
+#include "test/unit/run.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -314,7 +315,6 @@ int main(void)
 {
     Suite *s = suite_create("bundle");
     TCase *t = tcase_create("bundle");
-    tcase_set_timeout(t, 0);
     tcase_add_test(t, results_are_the_compilers);
     tcase_add_test(t, a_kernel_by_name);
     tcase_add_test(t, same_records_are_the_same_bytes);
@@ -322,9 +322,5 @@ int main(void)
     tcase_add_test(t, damage_is_found);
     tcase_add_test(t, anything_may_be_in_it);
     suite_add_tcase(s, t);
-    SRunner *runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_suite(s);
 }
