@@ -80,7 +80,8 @@ class tilec_context_options(C.Structure):
                 ("remarks", C.c_int), ("cuda_library", C.c_char_p),
                 ("cache_folder", C.c_char_p), ("cache_bytes", C.c_uint64),
                 ("ptxas", C.c_char_p), ("no_graphs", C.c_int),
-                ("parallel_for", C.c_void_p), ("parallel_user", C.c_void_p)]
+                ("parallel_for", C.c_void_p), ("parallel_user", C.c_void_p),
+                ("cpu", C.c_char_p), ("multiprocessors", C.c_uint)]
 
 
 READ_SOURCE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_char_p,
