@@ -505,6 +505,11 @@ typedef enum tc_print_flags {
 } tc_print_flags;
 void tc_module_print(tc_text *out, const tc_module *m, unsigned flags);
 void tc_func_print(tc_text *out, const tc_func *f, unsigned flags);
+/* The same, plain; calls `each` before it prints an op, whose first line begins
+ * `at` bytes after the begin of out->data. */
+typedef void tc_printed(void *user, const tc_op *op, size_t at);
+void tc_func_print_each(tc_text *out, const tc_func *f, tc_printed *each,
+                        void *user);
 /* `%name` as the printer would call it, for messages. */
 const char *tc_value_name(tc_context *cx, const tc_value *v);
 /* The shortest decimal that reads back as the same number, as f64 or, of the

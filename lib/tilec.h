@@ -416,6 +416,23 @@ TILEC_API tilec_status tilec_inspect(tilec_context *cx,
                                      const tilec_compile_options *options,
                                      char **text);
 
+/* GPU targets: what became of a kernel, as a JSON document (docs/inspector.md):
+ * its text after each pass, LLVM IR, PTX and machine code with the lines that
+ * belong together, layouts, buffers, remarks, what makes it slow. ptxas and
+ * nvdisasm are used if they are there. It is compiled for this. With
+ * TILEC_INPUT there is a document too, of what is wrong with the text. *json is
+ * for tilec_free. */
+TILEC_API tilec_status tilec_inspect_json(tilec_context *cx,
+                                          const tilec_source *sources,
+                                          size_t nsources,
+                                          const tilec_compile_options *options,
+                                          char **json);
+/* One HTML file that shows such a document, in a browser without a network.
+ * against: another document, to be compared with it; or NULL. *page is for
+ * tilec_free. */
+TILEC_API tilec_status tilec_inspect_page(const char *json, const char *against,
+                                          char **page);
+
 /* GPU targets: what a launch takes of the device. */
 typedef struct tilec_resources {
     size_t size;

@@ -227,6 +227,15 @@ void tc_func_print(tc_text *out, const tc_func *f, unsigned flags)
     print_func(&p);
 }
 
+void tc_func_print_each(tc_text *out, const tc_func *f, tc_printed *each,
+                        void *user)
+{
+    tc_printer p = new_printer(out, f, TC_PRINT_PLAIN);
+    p.each = each;
+    p.user = user;
+    print_func(&p);
+}
+
 void tc_module_print(tc_text *out, const tc_module *m, unsigned flags)
 {
     tc_text_add(out, ""); /* an empty module is an empty text, not NULL */

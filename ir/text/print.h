@@ -17,6 +17,8 @@ typedef struct tc_printer {
     tc_map taken; /* name -> the number that its next variant tries */
     unsigned next_number;
     unsigned indent;
+    tc_printed *each; /* NULL: nobody asks where ops are */
+    void *user;
 } tc_printer;
 
 /* ---- print.c ---- */

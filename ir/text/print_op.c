@@ -393,6 +393,8 @@ static void indent(tc_printer *p)
 
 static void print_op(tc_printer *p, const tc_op *op)
 {
+    if (p->each)
+        p->each(p->user, op, p->out->len);
     indent(p);
     if (op->nout) {
         print_values(p, op->nout, op->out);

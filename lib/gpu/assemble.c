@@ -232,13 +232,17 @@ tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,
     return s;
 }
 
-static tilec_status disassemble_at(const struct workplace *w,
-                                   const char *program, bool is_nvdisasm,
-                                   const void *cubin, size_t size,
-                                   struct output *o, tilec_error *error)
+static tilec_status
+disassemble_at(const struct workplace *w, const char *program,
+               const char *const options[TC_NVDISASM_OPTIONS],
+               const void *cubin, size_t size, struct output *o,
+               tilec_error *error)
 {
-    char *words[] = {(char *)(uintptr_t)program, is_nvdisasm ? "-c" : "-sass",
-                     (char *)(uintptr_t)w->in, NULL};
+    char *words[TC_NVDISASM_OPTIONS + 3] = {(char *)(uintptr_t)program};
+    unsigned n = 1;
+    for (unsigned i = 0; i < TC_NVDISASM_OPTIONS && options[i]; i++)
+        words[n++] = (char *)(uintptr_t)options[i];
+    words[n] = (char *)(uintptr_t)w->in;
     if (!write_file(w->in, cubin, size))
         return tc_fail(error, TILEC_MACHINE, "%s: %s", w->in, strerror(errno));
     int code = assemble_run(words, o);
@@ -252,6 +256,8 @@ tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
     struct output o = {0};
     char *nvdisasm = tc_find_program("nvdisasm", NULL);
     char *program = nvdisasm ? nvdisasm : tc_find_program("cuobjdump", NULL);
+    const char *const options[TC_NVDISASM_OPTIONS] = {nvdisasm ? "-c"
+                                                               : "-sass"};
     *text = NULL;
     if (!program)
         return tc_fail(error, TILEC_MACHINE,
@@ -260,8 +266,7 @@ tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
                        "toolkit's binary utilities");
     tilec_status s = TILEC_MACHINE;
     if (open_workplace(&w)) {
-        s = disassemble_at(&w, program, nvdisasm != NULL, cubin, size, &o,
-                           error);
+        s = disassemble_at(&w, program, options, cubin, size, &o, error);
         close_workplace(&w);
     } else {
         tc_fail(error, s, "no folder for %s: %s", program, strerror(errno));
@@ -273,4 +278,22 @@ tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
     }
     free(o.text);
     return s;
+}
+
+char *tc_nvdisasm(const void *cubin, size_t size,
+                  const char *const options[TC_NVDISASM_OPTIONS])
+{
+    struct workplace w;
+    struct output o = {0};
+    char *program = tc_find_program("nvdisasm", NULL);
+    tilec_status s = TILEC_MACHINE;
+    if (program && open_workplace(&w)) {
+        s = disassemble_at(&w, program, options, cubin, size, &o, NULL);
+        close_workplace(&w);
+    }
+    free(program);
+    if (s == TILEC_OK)
+        return o.text;
+    free(o.text);
+    return NULL;
 }

@@ -276,5 +276,10 @@ tilec_status tc_assemble(const char *ptxas, const char *arch, unsigned level,
 /* The machine code of a cubin as text, malloc'd. */
 tilec_status tc_disassemble(const void *cubin, size_t size, char **text,
                             tilec_error *error);
+/* What nvdisasm says of a cubin with up to three options; malloc'd. NULL: it is
+ * not there, or it failed. */
+enum { TC_NVDISASM_OPTIONS = 3 };
+char *tc_nvdisasm(const void *cubin, size_t size,
+                  const char *const options[TC_NVDISASM_OPTIONS]);
 
 #endif

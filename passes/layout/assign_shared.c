@@ -479,7 +479,8 @@ unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
                                           .by_descriptor = v.descriptor,
                                           .by_matrices = v.matrix,
                                           .bytes = v.vector * b.bits / 8,
-                                          .ways = v.ways};
+                                          .ways = v.ways,
+                                          .tile = b.accesses[i].tile};
     }
     return n;
 }

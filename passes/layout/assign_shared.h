@@ -13,6 +13,7 @@ typedef struct tc_buffer_access {
     bool by_matrices;   /* ldmatrix, stmatrix */
     unsigned bytes;     /* of a vector, where it is none of these */
     unsigned ways;      /* of bank conflicts; 1: none */
+    const tc_layout *tile; /* by threads: who has which element; else NULL */
 } tc_buffer_access;
 
 /* By threads and by wgmma: not those by TMA copies, which have no conflicts.

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The inspector's page in a browser: every view has its contents, lines are
+linked between the source and its images, layouts are those of `info layout`.
+
+    page.py TILEC ROOT
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from browser import Browser, find_chromium  # noqa: E402
+
+SKIPPED = 77
+LARGEST = 10 << 20
+KERNELS = {
+    "attention_fwd": ["attention_fwd", "--target", "sm_90a", "-D", "D=128",
+                      "-D", "T=bf16", "-D", "mask_mod=@causal"],
+    "attention_bwd": ["attention_bwd@attention_bwd", "--target", "sm_90a",
+                      "-D", "D=128", "-D", "T=bf16", "-D", "mask_mod=@causal"],
+    "matmul": ["matmul", "--target", "sm_80"],
+}
+BROKEN = """kernel @broken(%x: tensor<[?] x f32>) grid(1) {
+  %t = lod %x[0 +: 64]
+  store %x[0 +: 64], %t
+}
+"""
+failures = []
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+        print("failed: " + what)
+
+
+def tilec(program, *words):
+    return subprocess.run([program, *words], capture_output=True, text=True)
+
+
+# ---- Views ----
+
+FILLED = {
+    "summary": "document.querySelectorAll('#main table tbody tr').length",
+    "source": "Math.min(...views.source.panes.map(p => p.lines.rows.length))",
+    "passes": "document.querySelectorAll('#diff .l').length",
+    "why": "document.querySelectorAll('#remarks .chip').length",
+    "layouts": "document.querySelectorAll('.readout td').length",
+    "time": "document.querySelectorAll('#main svg').length",
+}
+
+
+def check_views(b, name):
+    for view, script in FILLED.items():
+        b.run("openTab('%s')" % view)
+        check(b.run(script) > 0, "%s: the view %s is empty" % (name, view))
+
+
+def check_widths(b, name):
+    """Nothing is wider than the window, on a telephone, and at 200 %."""
+    for width, height in ((400, 800), (640, 450), (1280, 900)):
+        b.resize(width, height)
+        for view in (*FILLED, "masks"):
+            b.run("openTab('%s')" % view)
+            wide = b.run("document.documentElement.scrollWidth")
+            check(wide <= width, "%s: the view %s is %d wide in a window of %d"
+                  % (name, view, wide, width))
+
+
+# ---- Links ----
+
+LINES = """(() => { const s = views.source;
+  const pane = id => s.panes.find(p => p.id === id);
+  const box = pane("%s").lines;
+  return box.marked.map(i => box.rows[i].text); })()"""
+
+
+def show(b, images):
+    b.run("openTab('source'); views.source.wanted = %s; openTab('source')"
+          % json.dumps(images))
+
+
+def click_line(b, image, i):
+    """With the mouse, on the text of a line."""
+    b.run("""(() => { const box = views.source.panes.find(
+        p => p.id === "%s").lines; box.reveal(%d); })()""" % (image, i))
+    x, y = b.run("""(async () => { const box = views.source.panes.find(
+        p => p.id === "%s").lines, frame = () => new Promise(
+        requestAnimationFrame);
+        await frame(); await frame();
+        const r = box.row(%d).getBoundingClientRect();
+        return [r.left + 60, r.top + r.height / 2]; })()""" % (image, i))
+    b.click(x, y)
+
+
+def line_with(b, image, words):
+    return b.run("main.text('%s').lines.findIndex(l => l.includes('%s'))"
+                 % (image, words))
+
+
+def check_links(b, name, instruction, op):
+    """From the source to PTX, and back."""
+    source = b.run("main.images()[0].id")
+    show(b, [source, "image:ptx", "image:llvm"])
+    from_ptx = line_with(b, "image:ptx", instruction)
+    click_line(b, "image:ptx", from_ptx)
+    marked = b.run(LINES % source)
+    check(len(marked) == 1 and op in marked[0],
+          "%s: %s marks %r, expected a line with %s"
+          % (name, instruction, marked, op))
+    line = b.run("views.source.selected.line") - 1
+    click_line(b, source, line)
+    check(any(instruction in t for t in b.run(LINES % "image:ptx")),
+          "%s: the line with %s does not mark %s" % (name, op, instruction))
+    check(b.run(LINES % "image:llvm"), name + ": no line of LLVM IR is marked")
+
+
+def check_keyboard(b):
+    """Without a mouse: tabs by their numbers, lines by arrows."""
+    show(b, [b.run("main.images()[0].id"), b.run("'program:' + main.machine")])
+    b.run("openTab('summary'); document.getElementById('main').focus()")
+    b.key("2", "Digit2")
+    check(b.run("open") == "source", "the key 2 does not open Source")
+    b.run("views.source.panes[1].lines.box.focus()")
+    b.key("Home")
+    for _ in range(3):
+        b.key("ArrowDown")
+    check(b.run("views.source.panes[1].lines.cursor") == 3,
+          "three times ArrowDown is not line 4")
+    check(b.run("views.source.selected.machine") == 4,
+          "the keyboard picks no line")
+
+
+# ---- Layouts ----
+
+def check_layouts(b, name, program, most):
+    """Each element of the first layouts of each kind, as info layout has it."""
+    layouts = b.run("""main.layouts.map((l, i) => [i, l.text,
+        l.shape.join("x"), l.bits, l.shared]).filter(l => l[2])""")
+    chosen = [l for l in layouts if l[4]][:most] + \
+        [l for l in layouts if not l[4]][:most]
+    for i, text, sides, bits, shared in chosen:
+        r = tilec(program, "info", "layout", text, sides, "--bits", str(bits))
+        if r.returncode:
+            check(False, "%s: info layout %s %s: %s"
+                  % (name, text, sides, r.stderr))
+            continue
+        cells = r.stdout.split("of each element\n")[1].split()
+        drawn = b.run("""(() => { const p = placesOf(main.layouts[%d]);
+            return [...p.first].map((x, i) => x + ":" + p.second[i]); })()"""
+                      % i)
+        check(cells == drawn, "%s: %s of %s is drawn otherwise than info "
+              "layout says" % (name, text, sides))
+    check(len(chosen) >= 2, name + ": it has fewer than two layouts")
+
+
+def check_readout(b, name):
+    """What is said of the element under the mouse is what is drawn there."""
+    b.run("openTab('layouts')")
+    x, y, row, column = b.run("""(() => { const v = views.layouts,
+        z = +v.zoom.value, r = v.canvas.getBoundingClientRect();
+        const row = Math.min(2, v.rows - 1), column = Math.min(5, v.columns - 1);
+        return [r.left + 34 + (column + .5) * z, r.top + 18 + (row + .5) * z,
+                row, column]; })()""")
+    b.move(x, y)
+    said = b.run("document.querySelector('.readout').dataset.element")
+    check(said == "%d,%d" % (row, column),
+          "%s: the mouse is on element %d,%d, the page says %s"
+          % (name, row, column, said))
+
+
+# ---- Kernels ----
+
+def make_page(program, folder, name, words):
+    path = os.path.join(folder, name + ".html")
+    r = tilec(program, "inspect", *words, "-o", path)
+    check(r.returncode == 0, "%s: %s" % (name, r.stderr))
+    size = os.path.getsize(path)
+    check(size < LARGEST, "%s: the page has %d bytes" % (name, size))
+    return path
+
+
+def check_kernel(b, program, folder, name):
+    path = make_page(program, folder, name, KERNELS[name])
+    b.open(path)
+    check_views(b, name)
+    instruction, op = {"matmul": ("mma.sync", "dot"),
+                       }.get(name, ("wgmma.mma_async", "dot"))
+    check_links(b, name, instruction, op)
+    check_layouts(b, name, program, 4)
+    check_readout(b, name)
+
+
+def check_broken(b, program, folder):
+    source = os.path.join(folder, "broken.tile")
+    page = os.path.join(folder, "broken.html")
+    with open(source, "w") as f:
+        f.write(BROKEN)
+    r = tilec(program, "inspect", source, "--target", "sm_80", "-o", page)
+    check(r.returncode == 1, "a wrong text: the exit code is %d"
+          % r.returncode)
+    b.open(page)
+    said = b.run("document.querySelector('.finding').textContent")
+    check("lod" in said, "a wrong text: the first screen says %r" % said)
+    b.run("openTab('source')")
+    check(b.run("views.source.panes[0].lines.rows[1].mark") is not None,
+          "a wrong text: its line has no mark")
+    for view in ("passes", "why", "layouts", "time", "masks"):
+        b.run("openTab('%s')" % view)
+
+
+def check_two(b, program, folder):
+    page = os.path.join(folder, "two.html")
+    r = tilec(program, "inspect", *KERNELS["matmul"], "--against", "-D BN=128",
+              "-o", page)
+    check(r.returncode == 0, "--against: " + r.stderr)
+    b.open(page)
+    rows = b.run("""[...document.querySelectorAll("tr.differs")].map(
+        r => [...r.cells].map(c => c.textContent))""")
+    check(["BN", "256", "128"] in rows, "--against: BN is not among %r" % rows)
+
+
+def main():
+    program = sys.argv[1]
+    chromium = find_chromium()
+    if not chromium:
+        print("skipped: there is no chromium")
+        return SKIPPED
+    with tempfile.TemporaryDirectory() as folder, Browser(chromium) as b:
+        for name in KERNELS:
+            check_kernel(b, program, folder, name)
+        check_keyboard(b)
+        check_widths(b, name)
+        check_broken(b, program, folder)
+        check_two(b, program, folder)
+        check(not b.console, "the console has errors: %r" % b.console)
+        outside = [r for r in b.requests if not r.startswith("file://")]
+        check(not outside, "the page asks a network: %r" % outside)
+    return 1 if failures else 0
+
+
+sys.exit(main())
