@@ -279,9 +279,8 @@ static void assemble(tc_collection *c, const char *ptx)
     char *ptxas = tc_find_program("ptxas", c->job->owner->ptxas);
     if (!ptxas)
         return;
-    tilec_status s =
-        tc_assemble(ptxas, c->target->cpu, c->f->ptxas_level, ptx, &cubin,
-                    &size, said, sizeof said, NULL);
+    tilec_status s = tc_assemble(ptxas, c->target->cpu, c->f->ptxas_level, ptx,
+                                 &cubin, &size, said, sizeof said, NULL);
     free(ptxas);
     if (s != TILEC_OK)
         return;
@@ -289,8 +288,7 @@ static void assemble(tc_collection *c, const char *ptx)
     char *text = tc_nvdisasm(cubin, size, with_lines);
     char *ranges = text ? tc_nvdisasm(cubin, size, with_ranges) : NULL;
     const char *kept = text ? tc_arena_string(c->arena, text) : NULL;
-    const char *kept_ranges =
-        ranges ? tc_arena_string(c->arena, ranges) : NULL;
+    const char *kept_ranges = ranges ? tc_arena_string(c->arena, ranges) : NULL;
     free(text);
     free(ranges);
     free(cubin);

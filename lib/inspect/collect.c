@@ -141,8 +141,7 @@ static void write_sources(tc_collection *c, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         tc_json_open(&c->w, NULL, '{');
         tc_json_string(&c->w, "name", cx->sources[i].name);
-        tc_json_stringn(&c->w, "text", cx->sources[i].text,
-                        cx->sources[i].len);
+        tc_json_stringn(&c->w, "text", cx->sources[i].text, cx->sources[i].len);
         tc_json_close(&c->w, '}');
     }
     tc_json_close(&c->w, ']');

@@ -39,9 +39,9 @@ static void find_spills(tc_collection *c)
     finding f = {
         .kind = "spills",
         .grave = true,
-        .title = tc_arena_printf(c->arena,
-                                 "%u bytes a thread spill to local memory",
-                                 a->spill_stores + a->spill_loads),
+        .title =
+            tc_arena_printf(c->arena, "%u bytes a thread spill to local memory",
+                            a->spill_stores + a->spill_loads),
         .why = tc_arena_printf(
             c->arena,
             "%u bytes of spill stores, %u of spill loads; the kernel starts "
@@ -73,8 +73,7 @@ static void find_synchronous(tc_collection *c, const tc_load_info *l)
     finding f = {
         .kind = "synchronous-load",
         .grave = is_large(l),
-        .title = tc_arena_printf(c->arena,
-                                 "each step waits for the load of %s",
+        .title = tc_arena_printf(c->arena, "each step waits for the load of %s",
                                  tensor_of(c, l)),
         .why = tc_arena_printf(c->arena, "the load is synchronous: %s",
                                l->why ? l->why : "it is not copied ahead"),
@@ -165,7 +164,8 @@ static const struct {
     {"conversion", "a conversion of",
      "a tile changes its layout through shared memory in each step",
      "another order of axes, or sums along the other axis", false, false},
-    {"elements", "element by element", "a load or store goes element by element",
+    {"elements", "element by element",
+     "a load or store goes element by element",
      "contiguous tensors, a boundary instead of a mask", false, false},
     {"overlap", "steps do not overlap", "steps do not overlap",
      "the remedy that the remark names", false, false},
@@ -188,8 +188,8 @@ static bool is_in_hot_loop(const tc_collection *c, tc_loc loc)
 
 static void find_remark(tc_collection *c, const tc_diag *d)
 {
-    bool counts = d->severity == TC_WARNING ||
-                  (d->severity == TC_REMARK && d->missed);
+    bool counts =
+        d->severity == TC_WARNING || (d->severity == TC_REMARK && d->missed);
     for (unsigned i = 0; counts && i < sizeof known / sizeof *known; i++) {
         if (!strstr(d->message, known[i].words))
             continue;

@@ -126,10 +126,10 @@ static void write_buffer_accesses(tc_collection *c, tc_op *alloc)
         bool fits = a->tile && a->tile->rank == t->layout->rank &&
                     memcmp(a->tile->shape, t->layout->shape,
                            t->layout->rank * sizeof *a->tile->shape) == 0;
-        tc_json_int(w, "tile",
-                    fits ? tc_inspect_layout(c, a->tile,
-                                             8 * tc_type_bytes(t->elem))
-                         : -1);
+        tc_json_int(
+            w, "tile",
+            fits ? tc_inspect_layout(c, a->tile, 8 * tc_type_bytes(t->elem))
+                 : -1);
         tc_json_close(w, '}');
     }
     tc_json_close(w, ']');
@@ -193,11 +193,11 @@ static void write_buffer(tc_collection *c, const tc_lifetime *l)
                     : -1);
     tc_json_int(w, "first", used.first);
     tc_json_int(w, "last", used.last);
-    tc_json_int(w, "layout",
-                is_buffer && t->layout
-                    ? tc_inspect_layout(c, t->layout,
-                                        8 * tc_type_bytes(t->elem))
-                    : -1);
+    tc_json_int(
+        w, "layout",
+        is_buffer && t->layout
+            ? tc_inspect_layout(c, t->layout, 8 * tc_type_bytes(t->elem))
+            : -1);
     if (is_buffer && t->layout)
         write_buffer_accesses(c, l->alloc);
     tc_json_close(w, '}');

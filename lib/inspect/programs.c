@@ -35,8 +35,8 @@ unsigned tc_programs_place(tc_programs *p, tc_loc loc)
     /* No line of a program begins like this. */
     tc_text_printf(&text, "\1%u:%u:%u", loc.file, loc.line, loc.col);
     size_t n = text.len < sizeof key ? text.len : sizeof key - 1;
-    unsigned i = number_of(p, tc_string_getn(p->cx, text.data, n), &p->nplaces,
-                           &is_new);
+    unsigned i =
+        number_of(p, tc_string_getn(p->cx, text.data, n), &p->nplaces, &is_new);
     if (is_new) {
         tc_json_open(&p->w_places, NULL, '[');
         tc_json_int(&p->w_places, NULL, loc.file);
@@ -118,8 +118,7 @@ unsigned tc_programs_add(tc_programs *p, const tc_module *module)
         tc_loc loc = {0};
         for (bool first = true; next < m.n && m.of[next].at <= end; next++) {
             if (m.of[next].op)
-                tc_map_set(&p->line_of, m.of[next].op,
-                           (void *)(uintptr_t)line);
+                tc_map_set(&p->line_of, m.of[next].op, (void *)(uintptr_t)line);
             loc = first ? m.of[next].loc : loc;
             first = false;
         }
@@ -145,9 +144,8 @@ void tc_programs_write(const tc_programs *p, tc_json_writer *w)
     const struct {
         const char *name;
         const tc_text *items;
-    } lists[] = {{"lines", &p->lines},
-                 {"places", &p->places},
-                 {"programs", &p->list}};
+    } lists[] = {
+        {"lines", &p->lines}, {"places", &p->places}, {"programs", &p->list}};
     for (unsigned i = 0; i < sizeof lists / sizeof *lists; i++) {
         tc_json_open(w, lists[i].name, '[');
         tc_text_add(w->out, lists[i].items->data ? lists[i].items->data : "");

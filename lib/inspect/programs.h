@@ -14,15 +14,15 @@
 typedef struct tc_programs {
     tc_context *cx;
     tc_arena *arena;
-    tc_map known;           /* interned line or place -> its number and 1 */
+    tc_map known; /* interned line or place -> its number and 1 */
     unsigned nlines;
-    unsigned nplaces;       /* and the empty one, 0 */
-    tc_text lines, places;  /* JSON: items of two lists */
-    tc_text list;           /* JSON: items of the list of programs */
+    unsigned nplaces;      /* and the empty one, 0 */
+    tc_text lines, places; /* JSON: items of two lists */
+    tc_text list;          /* JSON: items of the list of programs */
     tc_json_writer w_lines, w_places, w_list;
     unsigned n;
-    tc_map line_of;         /* op -> its line in the newest text, from 1 */
-    const char *newest;     /* that text */
+    tc_map line_of;     /* op -> its line in the newest text, from 1 */
+    const char *newest; /* that text */
 } tc_programs;
 
 void tc_programs_init(tc_programs *p, tc_context *cx, tc_arena *arena);

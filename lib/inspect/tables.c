@@ -56,9 +56,9 @@ static void write_load(tc_collection *c, const tc_load_info *l)
     tc_json_int(w, "slots", l->alloc ? held->slots : 0);
     tc_json_string(w, "why", l->why);
     tc_json_bool(w, "buffer", l->alloc != NULL);
-    tc_json_int(w, "layout",
-                tc_inspect_layout(c, held->layout,
-                                  8 * tc_type_bytes(held->elem)));
+    tc_json_int(
+        w, "layout",
+        tc_inspect_layout(c, held->layout, 8 * tc_type_bytes(held->elem)));
     write_accesses(c, l);
     tc_json_close(w, '}');
 }

@@ -9,10 +9,10 @@
 
 typedef struct tc_buffer_access {
     const tc_op *op;
-    bool by_descriptor; /* wgmma */
-    bool by_matrices;   /* ldmatrix, stmatrix */
-    unsigned bytes;     /* of a vector, where it is none of these */
-    unsigned ways;      /* of bank conflicts; 1: none */
+    bool by_descriptor;    /* wgmma */
+    bool by_matrices;      /* ldmatrix, stmatrix */
+    unsigned bytes;        /* of a vector, where it is none of these */
+    unsigned ways;         /* of bank conflicts; 1: none */
     const tc_layout *tile; /* by threads: who has which element; else NULL */
 } tc_buffer_access;
 
