@@ -60,10 +60,9 @@ class Browser:
     def close(self):
         try:
             self.send("Browser.close", {}, None)
-            self.process.wait(timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
-            self.process.kill()
-            self.process.wait()
+        except OSError:
+            pass  # it has ended by itself
+        self.process.wait()
         os.close(self.to)
         os.close(self.at)
         shutil.rmtree(self.profile, ignore_errors=True)
