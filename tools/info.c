@@ -10,6 +10,7 @@
 #include "tools/draw/layout.h"
 #include "tools/draw/mask.h"
 #include "tools/measure/inputs.h"
+#include "tools/shell/shell.h"
 
 #include <llvm-c/Core.h>
 
@@ -179,6 +180,12 @@ static void put_versions(void)
     put_driver();
 }
 
+static void put_commands(void)
+{
+    for (int i = 0; tool_commands[i]; i++)
+        puts(tool_commands[i]->name);
+}
+
 static const struct {
     const char *name, *summary;
     void (*put)(void);
@@ -188,9 +195,26 @@ static const struct {
     {"mods", "mask and score functions", put_mods},
     {"ops", "the op table, as Markdown", put_ops},
     {"passes", "passes and pipelines", put_passes},
+    {"commands", "names of all commands", put_commands},
     {"versions", "of tilec, LLVM, the NVIDIA driver, devices", put_versions},
 };
 enum { NTOPICS = sizeof topics / sizeof *topics };
+
+/* `man`: of tilec; `man COMMAND`. */
+static int put_man(const tool_args *args)
+{
+    if (args->nwords == 1) {
+        shell_put_man(NULL);
+        return EXIT_DONE;
+    }
+    for (int i = 0; tool_commands[i]; i++)
+        if (strcmp(tool_commands[i]->name, args->words[1]) == 0) {
+            shell_put_man(tool_commands[i]);
+            return EXIT_DONE;
+        }
+    return tool_usage(args->command, "man: there is no command `%s`",
+                      args->words[1]);
+}
 
 static int info_run(const tool_args *args)
 {
@@ -199,8 +223,11 @@ static int info_run(const tool_args *args)
             printf("tilec info %-10s %s\n", topics[i].name, topics[i].summary);
         puts("tilec info layout     a layout as a table or picture");
         puts("tilec info mask       a mask by blocks, as a table or picture");
+        puts("tilec info man        a manual page: of tilec, or `man COMMAND`");
         return EXIT_DONE;
     }
+    if (strcmp(args->words[0], "man") == 0)
+        return put_man(args);
     if (strcmp(args->words[0], "layout") == 0)
         return info_layout(args);
     if (strcmp(args->words[0], "mask") == 0)
@@ -210,11 +237,12 @@ static int info_run(const tool_args *args)
         while (t < NTOPICS && strcmp(topics[t].name, args->words[w]) != 0)
             t++;
         if (t == NTOPICS) {
-            const char *names[NTOPICS + 2] = {[NTOPICS] = "layout", "mask"};
+            const char *names[NTOPICS + 3] = {
+                [NTOPICS] = "layout", "mask", "man"};
             for (int i = 0; i < NTOPICS; i++)
                 names[i] = topics[i].name;
             const char *near =
-                tc_nearest_name(args->words[w], names, NTOPICS + 2);
+                tc_nearest_name(args->words[w], names, NTOPICS + 3);
             return tool_usage(args->command, "unknown topic `%s`%s%s%s",
                               args->words[w], near ? "; did you mean " : "",
                               near ? near : "", near ? "?" : "");
@@ -239,8 +267,8 @@ static const tool_option options[] = {
 
 const tool_command tool_info = {
     "info",
-    "[targets | kernels | mods | ops | passes | versions]... | layout LAYOUT "
-    "SIDES | mask MASK [NAME=VALUE...]",
+    "[targets | kernels | mods | ops | passes | commands | versions]... |\n"
+    "       layout LAYOUT SIDES | mask MASK [NAME=VALUE...] | man [COMMAND]",
     "Prints what this build of tilec has.",
     "`tilec info layout '#mma(4x1)' 64x64` says which thread and register "
     "holds each\nelement of a tile, of `#swizzle128` and the like the offset "

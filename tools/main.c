@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-static const tool_command *const commands[] = {
-    &tool_attention, &tool_append, &tool_quantize, &tool_run,  &tool_compile,
-    &tool_inspect,   &tool_opt,    &tool_bench,    &tool_tune, &tool_cache,
-    &tool_bundle,    &tool_fmt,    &tool_info};
-enum { NCOMMANDS = sizeof commands / sizeof *commands };
+const tool_command *const tool_commands[] = {
+    &tool_attention, &tool_append, &tool_quantize,   &tool_run,  &tool_compile,
+    &tool_inspect,   &tool_opt,    &tool_bench,      &tool_tune, &tool_cache,
+    &tool_bundle,    &tool_fmt,    &tool_completion, &tool_info, NULL};
+enum { NCOMMANDS = sizeof tool_commands / sizeof *tool_commands - 1 };
 
 static void help(void)
 {
@@ -24,8 +24,9 @@ static void help(void)
            "tilec %s compiles kernels in tile IR and runs them.\n\n",
            tilec_version());
     for (int i = 0; i < NCOMMANDS; i++)
-        printf("  %-10s %.*s\n", commands[i]->name,
-               (int)strcspn(commands[i]->summary, "\n"), commands[i]->summary);
+        printf("  %-10s %.*s\n", tool_commands[i]->name,
+               (int)strcspn(tool_commands[i]->summary, "\n"),
+               tool_commands[i]->summary);
     printf("\n`tilec COMMAND --help`, or `tilec help COMMAND`, says more; "
            "`tilec --version` the version.\n");
 }
@@ -34,7 +35,7 @@ static int unknown(const char *word)
 {
     const char *names[NCOMMANDS];
     for (int i = 0; i < NCOMMANDS; i++)
-        names[i] = commands[i]->name;
+        names[i] = tool_commands[i]->name;
     const char *near = tc_nearest_name(word, names, NCOMMANDS);
     char text[160];
     snprintf(text, sizeof text, "unknown command `%.60s`%s%s%s", word,
@@ -46,8 +47,8 @@ static int unknown(const char *word)
 static const tool_command *main_find(const char *word)
 {
     for (int i = 0; i < NCOMMANDS; i++)
-        if (strcmp(word, commands[i]->name) == 0)
-            return commands[i];
+        if (strcmp(word, tool_commands[i]->name) == 0)
+            return tool_commands[i];
     return NULL;
 }
 

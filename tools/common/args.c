@@ -24,7 +24,7 @@ int tool_usage(const tool_command *c, const char *fmt, ...)
 }
 
 /* Options of every command; --help is one by itself. */
-static const tool_option everywhere[] = {
+const tool_option tool_options_everywhere[] = {
     {"--diagnostics", "FORMAT",
      "errors, warnings and remarks as text (default) or json: an object a\n"
      "line"},
@@ -37,7 +37,7 @@ static bool unknown(const tool_command *c, const char *word)
     size_t n = 0, len = strcspn(word, "=");
     for (const tool_option *o = c->options; o->name && n < MOST; o++)
         names[n++] = o->name;
-    for (const tool_option *o = everywhere; o->name; o++)
+    for (const tool_option *o = tool_options_everywhere; o->name; o++)
         names[n++] = o->name;
     names[n++] = "--help";
     char name[64];
@@ -122,7 +122,8 @@ static bool take_option(const tool_command *c, int argc, char **argv, int *i,
 static bool take_everywhere(const tool_command *c, int argc, char **argv,
                             int *i, tool_args *out)
 {
-    const tool_command table = {.name = c->name, .options = everywhere};
+    const tool_command table = {.name = c->name,
+                                .options = tool_options_everywhere};
     if (!take_option(&table, argc, argv, i, out))
         return false;
     const char *format = tool_value(out, "--diagnostics");
@@ -138,7 +139,7 @@ static bool take_everywhere(const tool_command *c, int argc, char **argv,
 bool tool_parse(const tool_command *c, int argc, char **argv, tool_args *out)
 {
     const char *value;
-    const tool_command common = {.options = everywhere};
+    const tool_command common = {.options = tool_options_everywhere};
     *out = (tool_args){.command = c};
     bool options = true;
     for (int i = 1; i < argc; i++) {
@@ -278,7 +279,7 @@ void tool_help(const tool_command *c)
            c->help);
     for (const tool_option *o = c->options; o->name; o++)
         put_option(o->name, o->value, o->help);
-    for (const tool_option *o = everywhere; o->name; o++)
+    for (const tool_option *o = tool_options_everywhere; o->name; o++)
         put_option(o->name, o->value, o->help);
     put_option("--help", NULL, "print this");
     printf("\nExit code: 0 done, 1 the input is wrong, 2 the command line is "

@@ -67,6 +67,8 @@ int tool_lists(const tool_args *args, int *out);
 /* --dropout and --seed; 0 where they are not given. Exit code. */
 int tool_dropout(const tool_args *args, double *p, int64_t *seed);
 void tool_help(const tool_command *c);
+/* Options of every command; ends in a NULL name. `--help` comes besides. */
+extern const tool_option tool_options_everywhere[];
 /* Says that the command line is wrong; returns EXIT_USAGE. */
 int tool_usage(const tool_command *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
