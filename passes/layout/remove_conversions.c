@@ -75,7 +75,7 @@ static tc_value *of_cheap(struct remover *s, tc_op *op)
 static tc_value *of_light(struct remover *s, tc_op *op)
 {
     const tc_op *loop = tc_loop_around(op);
-    if (!loop || !tc_is_nested_in(op->in[0]->def, loop) ||
+    if (!loop || !op->in[0]->def || !tc_is_nested_in(op->in[0]->def, loop) ||
         tc_layout_conversion(s->env->cx, layout_of(op->in[0]),
                              layout_of(op->out[0])) != TC_CONVERT_SHARED ||
         !tc_relayout_is_light(op->in[0], loop))
