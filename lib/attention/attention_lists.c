@@ -77,15 +77,22 @@ static bool needs_lists(tc_job *job, const tc_mod *mask, bool by_key)
 
 /* ---- What a mask depends on ---- */
 
-static bool reads(const tc_func *f, unsigned arg, unsigned depth)
+static bool reads(const tc_value *v, unsigned depth)
 {
-    tc_each_use (u, f->body->args[arg]) {
+    tc_each_use (u, v) {
         const tc_op *op = u->op;
-        if (op->code != TC_CALL || tc_op_has_attr(op, "names") || depth == 0)
+        if (depth == 0)
+            return true;
+        if (op->code == TC_ADD) { /* of a place, to an offset */
+            if (reads(op->out[0], depth - 1))
+                return true;
+            continue;
+        }
+        if (op->code != TC_CALL || tc_op_has_attr(op, "names"))
             return true;
         const tc_func *callee = tc_op_callee(op);
         if (!callee || u->index >= callee->body->nargs ||
-            reads(callee, u->index, depth - 1))
+            reads(callee->body->args[u->index], depth - 1))
             return true;
     }
     return false;
@@ -103,8 +110,8 @@ tc_attention_lists tc_attention_find_lists(tc_job *job,
     if (!mask->wanted || o->block_lists < 0 || (!o->block_lists && !is_long))
         return l;
     const tc_func *f = tc_func_find(job->module, mask->func.name);
-    l.by_batch = reads(f, BATCH, DEEPEST);
-    l.by_head = reads(f, HEAD, DEEPEST);
+    l.by_batch = reads(f->body->args[BATCH], DEEPEST);
+    l.by_head = reads(f->body->args[HEAD], DEEPEST);
     if (direction == TC_FORWARD || o->deterministic)
         l.of_queries = o->block_lists || needs_lists(job, mask, false);
     if (direction == TC_BACKWARD)

@@ -14,6 +14,17 @@
  * other kernel. Values that two mods capture by one name are shared; if the
  * expression gives them different values (or their types differ) they are named
  * after the mod: mask.sliding_window.w, mask.sliding_window_2.w.
+ *
+ * `shifted(causal)` calls its mods at positions that count from elsewhere, for
+ * queries and keys that are a part of longer sequences:
+ *
+ *     %at_q.0 = %at_q + %q_offset
+ *     %at_k.0 = %at_k + %k_offset
+ *     %at_h.0 = %at_h + %h_offset
+ *     %r0 = @causal(%at_b, %at_h.0, %at_q.0, %at_k.0)
+ *
+ * `mapped(causal)` reads them: %q_map[%at_q], %k_map[%at_k]. The lengths that
+ * these mods capture are q_total and kv_total.
  */
 #include "lib/mods/mods_tree.h"
 
@@ -64,6 +75,8 @@ struct composer {
     unsigned nlist;
     tc_text body;
     unsigned nresults;
+    const char *at; /* head, query and key of the mods that are called */
+    unsigned nplaces;
 };
 
 /* ---- Finding the functions, and whether they are what is wanted ---- */
@@ -204,11 +217,21 @@ static const struct captured *mods_find(const struct composer *c,
     return NULL;
 }
 
+/* The lengths that a kernel gives are not those of placed mods. */
+static const char *own_name(const tc_mod_node *use, const tc_value *arg)
+{
+    if (use->is_placed && strcmp(arg->name, "q_len") == 0)
+        return "q_total";
+    if (use->is_placed && strcmp(arg->name, "kv_len") == 0)
+        return "kv_total";
+    return arg->name;
+}
+
 /* A use and its captured parameter `arg`, under the plain name. */
 static struct captured plain(const tc_mod_node *use, const tc_value *arg)
 {
     const tc_mod_arg *a = given(use, arg->name);
-    struct captured x = {.name = arg->name, .type = arg->type};
+    struct captured x = {.name = own_name(use, arg), .type = arg->type};
     if (a && a->is_number) {
         x.has_value = true;
         x.value = a->number;
@@ -264,9 +287,35 @@ static bool capture_all(struct composer *c, tc_mod_node *use)
     return true;
 }
 
+/* Where the mods of a place are. */
+static void capture_place(struct composer *c, const char *name, bool is_map)
+{
+    tc_context *cx = c->job->cx;
+    const tc_type *type = tc_type_scalar(cx, TC_I32);
+    if (is_map)
+        type = tc_type_shaped(cx, TC_TENSOR, 1, (const tc_dim *[]){NULL}, type);
+    if (!mods_find(c, name))
+        c->list[c->nlist++] = (struct captured){.name = name, .type = type};
+}
+
+static void capture_places(struct composer *c, const tc_mod_node *node)
+{
+    if (!node)
+        return;
+    bool is_map = node->kind == TC_MOD_MAPPED;
+    if (is_map || node->kind == TC_MOD_SHIFTED) {
+        capture_place(c, is_map ? "q_map" : "q_offset", is_map);
+        capture_place(c, is_map ? "k_map" : "k_offset", is_map);
+        capture_place(c, "h_offset", false);
+    }
+    capture_places(c, node->a);
+    capture_places(c, node->b);
+}
+
 static bool collect(struct composer *c)
 {
-    unsigned room = 0;
+    enum { OF_PLACES = 5 };
+    unsigned room = OF_PLACES;
     bool ok = true;
     for (unsigned i = 0; i < c->e->nuses; i++) {
         const tc_func *f = find_mod(c, c->e->uses[i]);
@@ -278,6 +327,7 @@ static bool collect(struct composer *c)
     c->list = tc_arena_array(c->arena, struct captured, room);
     for (unsigned i = 0; i < c->e->nuses; i++)
         capture_all(c, c->e->uses[i]);
+    capture_places(c, c->e->root);
     return true;
 }
 
@@ -293,11 +343,30 @@ static unsigned write_use(struct composer *c, const tc_mod_node *use,
 {
     const tc_func *f = tc_func_find(c->job->module, use->name);
     unsigned r = c->nresults++, n = f->body->nargs - kinds[c->e->kind].nfixed;
-    tc_text_printf(&c->body, "  %%r%u = @%s(%s%%at_b, %%at_h, %%at_q, %%at_k",
-                   r, use->name, score);
+    tc_text_printf(&c->body, "  %%r%u = @%s(%s%%at_b, %s", r, use->name, score,
+                   c->at);
     for (unsigned i = 0; i < n; i++)
         tc_text_printf(&c->body, ", %%%s", use->captured[i]);
     tc_text_add(&c->body, ")\n");
+    return r;
+}
+
+static unsigned write_placed(struct composer *c, const tc_mod_node *node,
+                             const char *score)
+{
+    unsigned i = c->nplaces++;
+    const char *outer = c->at;
+    bool is_map = node->kind == TC_MOD_MAPPED;
+    for (int k = 0; k < 2; k++)
+        tc_text_printf(&c->body,
+                       is_map ? "  %%at_%c.%u = %%%c_map[%%at_%c]\n"
+                              : "  %%at_%c.%u = %%%c_offset + %%at_%c\n",
+                       "qk"[k], i, "qk"[k], "qk"[k]);
+    tc_text_printf(&c->body, "  %%at_h.%u = %%at_h + %%h_offset\n", i);
+    c->at =
+        tc_arena_printf(c->arena, "%%at_h.%u, %%at_q.%u, %%at_k.%u", i, i, i);
+    unsigned r = write_node(c, node->a, score);
+    c->at = outer;
     return r;
 }
 
@@ -315,6 +384,8 @@ static unsigned write_node(struct composer *c, const tc_mod_node *node,
         return write_use(c, node, score);
     if (node->kind == TC_MOD_THEN)
         return write_then(c, node, score);
+    if (node->kind == TC_MOD_SHIFTED || node->kind == TC_MOD_MAPPED)
+        return write_placed(c, node, score);
     unsigned a = write_node(c, node->a, score);
     unsigned b = node->b ? write_node(c, node->b, score) : 0;
     unsigned r = c->nresults++;
@@ -366,6 +437,7 @@ bool tc_mods_compose(tc_job *job, const tc_mod_expr *e, tc_mod_func *out)
 {
     struct composer c = {.job = job, .arena = &job->cx->arena, .e = e};
     c.body.arena = c.arena;
+    c.at = "%at_h, %at_q, %at_k";
     *out = (tc_mod_func){0};
     if (!collect(&c))
         return false;

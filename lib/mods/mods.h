@@ -24,8 +24,10 @@ typedef struct tc_mod_expr {
 
 /* Grammar (blanks are free):
  *     mask  := and {"|" and}       and := not {"&" not}
- *     not   := "!" not | "(" mask ")" | use
- *     score := use {"," use}
+ *     not   := "!" not | "(" mask ")" | place "(" mask ")" | use
+ *     score := step {"," step}
+ *     step  := place "(" score ")" | use
+ *     place := "shifted" | "mapped"
  *     use   := [FILE "@" | "@"] NAME ["(" [NAME "=" value {"," ...}] ")"]
  *     value := number | "true" | "false" | NAME
  * False: reported, at the place in the expression. */

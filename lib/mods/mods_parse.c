@@ -20,6 +20,7 @@ struct parser {
     const char *at;
     tc_mod_node **last; /* where the next use is linked */
     unsigned depth;
+    bool is_placed; /* inside of shifted(..) or mapped(..) */
 };
 
 tc_loc tc_mod_place(const tc_mod_expr *e, const char *at, size_t n)
@@ -179,6 +180,7 @@ static tc_mod_node *parse_use(struct parser *p)
         use->file = tc_string_getn(p->job->cx, start, (size_t)(sign - start));
     p->at = name;
     use->name = take(p, len);
+    use->is_placed = p->is_placed;
     if (eat(p, '(') && !parse_args(p, use))
         return NULL;
     *p->last = use;
@@ -191,11 +193,58 @@ static tc_mod_node *parse_or(struct parser *p);
 
 static tc_mod_node *parse_nested(struct parser *p, bool is_not);
 
+static tc_mod_node *parse_steps(struct parser *p);
+
+/* ---- shifted(..), mapped(..) ---- */
+
+static const struct {
+    const char *name;
+    tc_mod_node_kind kind;
+} places[] = {{"shifted", TC_MOD_SHIFTED}, {"mapped", TC_MOD_MAPPED}};
+
+/* Whether `shifted(` or `mapped(` comes next: which of them, or -1. */
+static int eat_place(struct parser *p)
+{
+    size_t n = name_length(p->at);
+    const char *after = p->at + n + strspn(p->at + n, " \t");
+    for (int i = 0; i < 2; i++)
+        if (*after == '(' && n == strlen(places[i].name) &&
+            memcmp(p->at, places[i].name, n) == 0) {
+            p->at = after + 1;
+            return i;
+        }
+    return -1;
+}
+
+static tc_mod_node *parse_placed(struct parser *p, int place)
+{
+    if (p->is_placed) {
+        tc_error(p->job->cx, here(p, p->at),
+                 "positions are given twice: `shifted` and `mapped` do not "
+                 "nest");
+        return NULL;
+    }
+    p->is_placed = true;
+    tc_mod_node *a = p->e->kind == TC_MOD_MASK ? parse_or(p) : parse_steps(p);
+    p->is_placed = false;
+    if (!a || eat(p, ')'))
+        return a ? new_node(p, places[place].kind, a, NULL) : NULL;
+    expected(p, p->e->kind == TC_MOD_MASK ? "`&`, `|` or `)`" : "`,` or `)`");
+    return NULL;
+}
+
+static tc_mod_node *parse_use_or_place(struct parser *p)
+{
+    p->at += strspn(p->at, " \t");
+    int place = eat_place(p);
+    return place < 0 ? parse_use(p) : parse_placed(p, place);
+}
+
 static tc_mod_node *parse_not(struct parser *p)
 {
     bool is_not = eat(p, '!');
     if (!is_not && !eat(p, '('))
-        return parse_use(p);
+        return parse_use_or_place(p);
     if (p->depth == DEEPEST) {
         tc_error(p->job->cx, here(p, p->at),
                  "the expression is nested deeper than %d", DEEPEST);
@@ -241,6 +290,11 @@ static tc_mod_node *parse_or(struct parser *p)
     return parse_joined(p, '|', TC_MOD_OR, parse_and);
 }
 
+static tc_mod_node *parse_steps(struct parser *p)
+{
+    return parse_joined(p, ',', TC_MOD_THEN, parse_use_or_place);
+}
+
 bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
                    tc_mod_expr *out)
 {
@@ -254,9 +308,7 @@ bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
                        .e = out,
                        .at = out->text,
                        .last = &first};
-    out->root = kind == TC_MOD_MASK
-                    ? parse_or(&p)
-                    : parse_joined(&p, ',', TC_MOD_THEN, parse_use);
+    out->root = kind == TC_MOD_MASK ? parse_or(&p) : parse_steps(&p);
     if (!out->root)
         return false;
     p.at += strspn(p.at, " \t");

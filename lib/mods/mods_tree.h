@@ -13,6 +13,8 @@ typedef enum tc_mod_node_kind {
     TC_MOD_AND,  /* a, b */
     TC_MOD_OR,   /* a, b */
     TC_MOD_THEN, /* score functions: a, and b on what it gives */
+    TC_MOD_SHIFTED, /* a, at positions that begin elsewhere */
+    TC_MOD_MAPPED,  /* a, at positions that tensors give */
 } tc_mod_node_kind;
 
 /* `w=1024`, or `offsets=my_offsets`. */
@@ -32,6 +34,7 @@ struct tc_mod_node {
     const char *at;
     /* USE: */
     const char *name, *file;
+    bool is_placed; /* in SHIFTED or MAPPED */
     tc_mod_arg *args;
     tc_mod_node *next_use;
     /* The names of its captured parameters in the composed function. */

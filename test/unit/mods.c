@@ -99,6 +99,12 @@ static const struct {
     {"document(offsets=3)", NULL, 10,
      "`offsets` of `document` is tensor<[?] x i32>, not a number: give the "
      "tensor at launch, or its name here"},
+    {"shifted(causal", NULL, 15,
+     "the expression ends, expected `&`, `|` or `)`"},
+    {NULL, "shifted(alibi", 14, "the expression ends, expected `,` or `)`"},
+    {"shifted(causal | mapped(document))", NULL, 25,
+     "positions are given twice: `shifted` and `mapped` do not nest"},
+    {"shifted", NULL, 1, "there is no mask function `shifted`"},
     {"causal & no.tile@f", NULL, 10, "`no.tile` cannot be read"},
     {"my.tile@od", NULL, 1,
      "there is no function `od` in `my.tile`; did you mean `odd`?"},
@@ -180,6 +186,11 @@ START_TEST(names_what_is_captured)
     expect_captured("document(offsets=a) & document(offsets=b)", NULL,
                     "mask.a mask.b");
     expect_captured("@causal", NULL, "");
+    /* Placed mods have the lengths of the whole. */
+    expect_captured("shifted(causal_bottom_right) & causal", "mapped(alibi)",
+                    "score.slopes score.q_map score.k_map score.h_offset "
+                    "mask.q_total mask.kv_total mask.q_offset mask.k_offset "
+                    "mask.h_offset");
 }
 END_TEST
 

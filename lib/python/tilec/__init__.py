@@ -16,10 +16,10 @@ from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
 from ._launch import check_memory
-from ._merge import merge
+from ._merge import merge, merge_into
 from ._sdpa import scaled_dot_product_attention
 
 __all__ = ["append", "attention", "attention_backward", "check_memory",
-           "compile", "kernel", "merge", "mods", "quantize", "scaled_dot_product_attention",
+           "compile", "kernel", "merge", "merge_into", "mods", "quantize", "scaled_dot_product_attention",
            "schedule", "targets", "version", "Kernel", "CompileWarning",
            "Diagnostic", "Error", "MachineError"]

@@ -411,6 +411,21 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     return found[0]
 
 
+def _with_gradients(kernel_options, dtype, q):
+    """kernel_options for gradients in that type."""
+    name = _tensors.name_of(dtype, "grad_dtype")
+    if name == _tensors.dtype_name(q):
+        return kernel_options
+    if name != "float32":
+        raise ValueError("grad_dtype is %s, expected float32 or query's, %s" % (
+            name, q.dtype))
+    options = dict(kernel_options or {})
+    options["backward_bindings"] = {
+        **options.get("backward_bindings", {}),
+        _texts.GRADIENTS: _texts.O_TYPES[name]}
+    return options
+
+
 def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
                        value: Tensor, o: Tensor, lse: Tensor, *,
                        dlse: typing.Optional[Tensor] = None,
@@ -425,6 +440,7 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
                        sinks: typing.Optional[AnyTensor] = None,
                        dropout_p: float = 0.0,
                        dropout_seed: typing.Optional[Seed] = None,
+                       grad_dtype: typing.Optional[DType] = None,
                        **captured_by_name: Value
                        ) -> typing.Tuple[Tensor, Tensor, Tensor,
                                          typing.Dict[str, Tensor]]:
@@ -435,10 +451,16 @@ def attention_backward(dout: Tensor, query: Tensor, key: Tensor,
     values whose gradients are wanted, "sinks" among them. All else as for
     `attention`; with dropout_p dropout_seed is needed. Gives dq, dk, dv and
     {name: gradient in float32}.
+
+    key and value may be a part of the keys: with o, lse, dout and dlse of whole
+    rows the gradients of all parts add up to those of the whole. grad_dtype:
+    the data type of dq, dk and dv, for such sums; None: query's.
     """
     q = _tensors.adopt(query, "query")
     k = _tensors.adopt(key, "key")
     v = _tensors.adopt(value, "value")
+    if grad_dtype is not None:
+        kernel_options = _with_gradients(kernel_options, grad_dtype, q)
     spec = _spec(q, k, v, score_mod, mask_mod, scale, enable_gqa,
                  deterministic, None, kernel_options)
     values = dict(_all_captured(captured, captured_by_name))

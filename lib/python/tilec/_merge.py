@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tilec.merge: attention over parts of the keys, put together."""
+"""tilec.merge, tilec.merge_into: attention over parts of the keys, put together.
+"""
 import functools
 import typing
 
@@ -8,9 +9,9 @@ from ._types import Tensor
 
 
 @functools.lru_cache(maxsize=None)
-def _launcher():
+def _launcher(name="merge_states"):
     """Compiles for each data type and head dim that it meets."""
-    return _kernel.kernel("merge_states")
+    return _kernel.kernel("merge_states", name=name)
 
 
 def _stack(tensors):
@@ -69,3 +70,23 @@ def run(parts, lses):
     lse = _tensors.new(parts, lses.shape[1:], "float32")
     _launcher()(parts, lses, o, lse)
     return o, lse
+
+
+def merge_into(o: Tensor, lse: Tensor, part: Tensor, part_lse: Tensor) -> None:
+    """Joins attention over one more part of the keys to o and lse, in place.
+
+    o [B, H, M, D] and lse [B, H, M] in float32: a state, which begins as the
+    first part (`tilec.attention(.., out_dtype="float32", return_lse=True)`), or
+    as zeros and -inf. part may be of any float type. The same bits in every run.
+    """
+    o, lse = _tensors.adopt(o, "o"), _tensors.adopt(lse, "lse")
+    part = _tensors.adopt(part, "part")
+    part_lse = _tensors.adopt(part_lse, "part_lse")
+    for name, x in (("o", o), ("lse", lse), ("part_lse", part_lse)):
+        if _tensors.dtype_name(x) != "float32":
+            raise ValueError("%s is %s, expected float32" % (name, x.dtype))
+    if len(o.shape) != 4 or tuple(part.shape) != tuple(o.shape):
+        raise ValueError("o is %s, part %s: expected [B, H, M, D] of both" % (
+            tuple(o.shape), tuple(part.shape)))
+    if 0 not in o.shape:
+        _launcher("merge_into")(part, part_lse, o, lse)

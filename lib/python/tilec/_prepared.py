@@ -12,7 +12,7 @@ import ctypes as C
 import dataclasses
 
 from . import (_abi, _attention, _captured, _context, _dropout, _factors,
-               _launch, _sinks, _tensors)
+               _launch, _sinks, _tensors, _texts)
 
 
 class _Launch(_launch.Launch):
@@ -194,7 +194,8 @@ class Backward:
         self._plan = _attention.plan_for(spec, q, k, v)
         self._captured = _Captured(self._plan, names, values)
         self._wanted, self._has_dlse = wanted, dlse is not None
-        new = {"d" + n: _tensors.empty(x, x.shape)
+        dtype = _texts.gradients_dtype(_texts.options_of(spec.kernel_options))
+        new = {"d" + n: _tensors.empty(x, x.shape, *([dtype] if dtype else []))
                for n, x in zip("qkv", (q, k, v))}
         of_captured = self._gradients(q, dict(zip(names, values)), has_sinks)
         self._launch = self._launch_of(

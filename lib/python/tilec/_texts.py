@@ -91,6 +91,16 @@ class Options(typing.NamedTuple):
 O_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16",
            "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
+# The type of dq, dk and dv among the backward bindings, where it is not q's.
+GRADIENTS = "TG"
+
+
+def gradients_dtype(options):
+    """The data type of gradients that options ask for, or None."""
+    by_name = {x: n for n, x in O_TYPES.items()}
+    return by_name.get(dict(options.backward_bindings).get(GRADIENTS))
+
+
 # FlexAttention's options (FlexKernelOptions up to torch 2.15, and Triton's
 # options that pass through them) that choose among its kernels. None of them
 # changes the result, and there are no such kernels here.
