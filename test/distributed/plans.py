@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shardings and plans, without any group."""
+import unittest
+
+import ranks  # first: finds tilec
+
+from tilec.distributed import Sharding, _balance, _plan, _sharding
+
+
+def sees(mask, a, b):
+    return sum(mask(q, k) for q in range(*a) for k in range(*b))
+
+
+def plan_of(parts, n, rank, mask, has_score=False, by=None):
+    s = Sharding(n, parts, rank)
+    runs = [run for part in parts for run in part]
+    seen = {(a, b): sees(mask, a, b) for a in runs for b in runs}
+    hides = {(a, b): seen[a, b] < (a[1] - a[0]) * (b[1] - b[0])
+             for a, b in seen}
+    return _plan.Plan(s, s, seen, hides, has_score, by)
+
+
+def causal(q, k):
+    return k <= q
+
+
+class Shardings(unittest.TestCase):
+    def test_each_position_once(self):
+        for n in (1, 7, 64, 1000, 5000, 99999):
+            for w in (1, 2, 3, 8):
+                for make in (_sharding.contiguous, _sharding.zigzag):
+                    s = Sharding(n, make(n, w))  # refuses what is not
+                    self.assertEqual(sum(s.size(r) for r in range(w)), n)
+
+    def test_long_runs_begin_at_blocks(self):
+        for part in _sharding.zigzag(50001, 4):
+            for a, _ in part:
+                self.assertEqual(a % _sharding.ALIGN, 0)
+
+    def test_refuses(self):
+        for parts in ([[(0, 3)], [(4, 6)]], [[(0, 4)], [(3, 6)]],
+                      [[(3, 6), (0, 3)], []], [[(0, 5)], []]):
+            with self.assertRaisesRegex(ValueError, "runs|ascend"):
+                Sharding(6, parts)
+
+    def test_deals_longest_first(self):
+        chunks = [(i, i + 1) for i in range(8)]
+        parts = _sharding.dealt(chunks, [8, 7, 6, 5, 4, 3, 2, 1], 2)
+        self.assertEqual([sum(8 - i for a, b in p for i in range(a, b))
+                          for p in parts], [18, 18])
+        self.assertEqual([sum(b - a for a, b in p) for p in parts], [4, 4])
+
+    def test_splits_rows(self):
+        parts = _balance._split([((0, 3), (10, 15)), ()], 2)
+        self.assertEqual(parts, [((0, 3), (10, 11)), ((11, 15),), (), ()])
+
+
+class Plans(unittest.TestCase):
+    def test_zigzag_sends_what_is_seen(self):
+        """Half of the keys to earlier ranks' queries, full calls as one."""
+        n, w = 64, 4
+        parts = _sharding.zigzag(n, w, 1)
+        for rank in range(w):
+            p = plan_of(parts, n, rank, causal)
+            # The middle chunks are one run.
+            self.assertEqual(len(p.steps[rank].calls), 1 if rank == 3 else 3)
+            for other in range(w):
+                if other == rank:
+                    continue
+                step = p.steps[other]
+                self.assertEqual(step.keys, 8 if other < rank else 16)
+                self.assertEqual(len(step.calls), 1)
+                self.assertTrue(step.calls[0].is_full)
+        self.assertEqual(len(set(p.work)), 1)
+
+    def test_score_keeps_runs_apart(self):
+        p = plan_of(_sharding.zigzag(64, 4, 1), 64, 1, causal, has_score=True)
+        self.assertEqual([len(s.calls) for s in p.steps], [2, 3, 2, 1])
+
+    def test_nothing_for_other_documents(self):
+        parts = _sharding.contiguous(60, 3, 1)
+        p = plan_of(parts, 60, 1, lambda q, k: q // 20 == k // 20)
+        self.assertEqual([s.is_empty for s in p.steps], [True, False, True])
+        self.assertEqual(p.gathered.needed, ((20, 40),))
+
+    def test_many_runs_take_maps(self):
+        chunks = [(i, i + 2) for i in range(0, 40, 2)]
+        parts = [chunks[r::2] for r in range(2)]
+        p = plan_of(parts, 40, 0, causal)
+        self.assertIsNone(p.steps[0].calls)
+        p = plan_of(parts, 40, 0, causal, by="shifted")
+        self.assertEqual(len(p.steps[0].calls), 19)  # 10 partial, 9 full
+
+
+if __name__ == "__main__":
+    unittest.main()
