@@ -8,11 +8,11 @@
 #include "lib/mods/mods.h"
 
 typedef enum tc_mod_node_kind {
-    TC_MOD_USE,  /* of a function */
-    TC_MOD_NOT,  /* a */
-    TC_MOD_AND,  /* a, b */
-    TC_MOD_OR,   /* a, b */
-    TC_MOD_THEN, /* score functions: a, and b on what it gives */
+    TC_MOD_USE,     /* of a function */
+    TC_MOD_NOT,     /* a */
+    TC_MOD_AND,     /* a, b */
+    TC_MOD_OR,      /* a, b */
+    TC_MOD_THEN,    /* score functions: a, and b on what it gives */
     TC_MOD_SHIFTED, /* a, at positions that begin elsewhere */
     TC_MOD_MAPPED,  /* a, at positions that tensors give */
 } tc_mod_node_kind;

@@ -60,7 +60,7 @@ def dies(rank, victim):
     try:
         for _ in range(3):  # a message to it may still be taken
             td.attention(*x, sharding=s, mask_mod="causal", strategy="ring",
-                         timeout=60)
+                         timeout=600)
             time.sleep(0.1)
     except td.LostRank as e:
         assert e.ranks == [victim], e
