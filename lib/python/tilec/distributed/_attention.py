@@ -221,9 +221,8 @@ def _around(group, whole, s, kv, q, k, v, sinks, h_offset, strategy, options,
     said = (tuple(q.shape[:2]), q.shape[3], tuple(k.shape[:2]), v.shape[3],
             str(q.dtype), strategy, spec[0], repr(spec[2]), sinks is not None,
             options["deterministic"], q.device.type)
-    plan = _plan.plan_for(group, s, kv, mods, (q[:, :, :1], k[:, :, :1],
-                                               v[:, :, :1]), q.shape[0],
-                          all_heads, said, options["positions"])
+    plan = _plan.plan_for(group, s, kv, mods, q.device, q.shape[0], all_heads,
+                          said, options["positions"])
     parts = _parts.Parts(plan, mods, h_offset, options["deterministic"])
     trained = {n: x for n, x in mods.captured.items()
                if torch.is_tensor(x) and x.requires_grad}

@@ -39,12 +39,14 @@ class Mods:
     def key(self):
         return self.mask, self.score, self.lengths, repr(self.spec)
 
-    def arguments(self, kind, with_mask, like, places, only_mask=False):
-        """mask_mod, score_mod, captured of a call. like: its q, k and v."""
+    def arguments(self, kind, with_mask, like, dtype, places,
+                  only_mask=False):
+        """mask_mod, score_mod, captured of a call. like: its q, k and v; dtype:
+        that of o."""
         mask = placed(kind, self.mask) if with_mask else None
         score = None if only_mask else placed(kind, self.score)
-        names = _captured_names(mask, score, _spec(like, mask, score,
-                                                   self.spec), like)
+        spec = (None, False, None) if only_mask else self.spec
+        names = _captured_names(mask, score, spec, like, dtype)
         values = dict(places, q_total=self.lengths[0],
                       kv_total=self.lengths[1])
         captured = {}
@@ -62,29 +64,26 @@ class Mods:
         """What the mask captures of the caller, by full name."""
         if not self.mask:
             return {}
-        found = self.arguments("mapped", True, like, {}, only_mask=True)
+        found = self.arguments("mapped", True, like, "float32", {},
+                               only_mask=True)
         return {n: x for n, x in found["captured"].items()
                 if n.partition(".")[2] not in PLACES}
-
-
-def _spec(like, mask, score, spec):
-    q, k, v = like
-    scale, gqa, options = spec
-    return _attention.Spec(*_api._spec(q, k, v, score, mask, scale, gqa, False,
-                                       None, options))
 
 
 _known = {}
 
 
-def _captured_names(mask, score, spec, like):
-    """The full names of what mods capture: those of a plan's parameters."""
+def _captured_names(mask, score, spec, like, dtype):
+    """The full names of what mods capture: those of the parameters of a plan,
+    which the call that asks for them needs anyway."""
     if not mask and not score:
         return ()
     key = mask, score
     found = _known.get(key)
     if found is None:
-        plan = _attention.plan_for(spec, *like)
+        scale, gqa, options = spec
+        plan = _attention.plan_for(_attention.Spec(*_api._spec(
+            *like, score, mask, scale, gqa, False, dtype, options)), *like)
         found = tuple(n for n in plan.captured
                       if n.startswith(("mask.", "score.")) and "." in n)
         if len(_known) > 1024:

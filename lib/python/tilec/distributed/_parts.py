@@ -54,12 +54,12 @@ class Parts:
             return [(*_whole(step, q), None)]
         return [(call.rows, call.keys, call) for call in step.calls]
 
-    def _options(self, step, call, like):
+    def _options(self, step, call, like, dtype="float32"):
         scale, gqa, options = self.mods.spec
         kind, places = _places(self.plan, step, call, self.h_offset,
                                like[0].device)
         with_mask = call is None or not call.is_full
-        return dict(self.mods.arguments(kind, with_mask, like, places),
+        return dict(self.mods.arguments(kind, with_mask, like, dtype, places),
                     scale=scale, enable_gqa=gqa, kernel_options=options)
 
     def forward(self, step, q, k, v, dtype):
@@ -69,7 +69,7 @@ class Parts:
             like = _rows(q, rows), _rows(k, keys), _rows(v, keys)
             o, lse = _api.attention(
                 *like, return_lse=True, out_dtype=dtype,
-                **self._options(step, call, like))
+                **self._options(step, call, like, dtype))
             found.append((rows, o, lse))
         return found
 

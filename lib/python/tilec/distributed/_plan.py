@@ -122,17 +122,18 @@ def _by_runs(sharding, kv, tables):
     return seen, hides
 
 
-def plan_for(group, sharding, kv, mods, like, batch, heads, said, by):
+def plan_for(group, sharding, kv, mods, device, batch, heads, said, by):
     """The Plan of a call, by all ranks of the group: each counts what its own
     queries see. said: what all must agree on."""
-    of_mask = mods.of_mask(like)
+    runs = [run for part in kv.parts for run in part]
+    of_mask = mods.of_mask(_work.like(
+        sharding.size(), kv.length, 1, 1, len(runs), device))
     key = (group.pg.group_name, group.rank, sharding.key, sharding.rank,
            kv.key, mods.key, batch, heads, _mods.state(of_mask), said, by)
     found = _plans.get(key)
     if found is None:
         own = list(sharding.parts[sharding.rank])
-        others = [run for part in kv.parts for run in part]
-        table = _work.counts(mods, own, others, batch, heads, like[0].device)
+        table = _work.counts(mods, own, runs, batch, heads, device)
         tables = meet(group, (said, mods.key, sharding.key, kv.key,
                               _contents(of_mask)), table)
         plan = Plan(sharding, kv, *_by_runs(sharding, kv, tables),

@@ -20,6 +20,17 @@ def _zeros(batch, heads, n, width, device):
     return torch.zeros(batch, heads, n, width, dtype=dtype, device=device)
 
 
+def like(queries, keys, batch, heads, columns, device):
+    """Tensors like those of a count, without memory."""
+    return [_zeros(1, 1, 1, width, device).expand(batch, heads, max(n, 1), width)
+            for n, width in ((queries, _DIM), (keys, _DIM),
+                             (keys, _width(min(columns, _COLUMNS))))]
+
+
+def _width(columns):
+    return -(-max(columns, 1) // 16) * 16
+
+
 def _columns(runs):
     """[(run's number, start, end)], none longer than counts are exact."""
     return [(i, at, min(end, at + _LONGEST)) for i, (start, end) in
@@ -36,7 +47,8 @@ def _call(mods, queries, keys, columns, width, batch, heads, device):
                   h_offset=0)
     o, lse = _api.attention(
         q, k, v, return_lse=True, out_dtype="float32",
-        **mods.arguments("mapped", True, (q, k, v), places, only_mask=True))
+        **mods.arguments("mapped", True, (q, k, v), "float32", places,
+                         only_mask=True))
     return o * lse.exp()[..., None]
 
 
@@ -44,7 +56,8 @@ def counts(mods, query_runs, key_runs, batch, heads, device):
     """(seen, hides): for each run of queries and of keys, how many pairs the mask
     leaves, and whether it hides any. Lists of lists."""
     positions = _positions(query_runs, device)
-    rows = torch.tensor([b - a for a, b in query_runs], device=device)
+    rows = torch.tensor([b - a for a, b in query_runs], dtype=torch.int64,
+                        device=device)
     owner = torch.repeat_interleave(
         torch.arange(len(query_runs), device=device), rows)
     seen = torch.zeros(len(query_runs), len(key_runs), dtype=torch.float64,
@@ -63,9 +76,8 @@ def counts(mods, query_runs, key_runs, batch, heads, device):
         sides = torch.tensor([b - a for _, a, b in some], device=device)
         at = torch.repeat_interleave(torch.arange(len(some), device=device),
                                      sides)
-        width = -(-len(some) // 16) * 16
-        found = _call(mods, positions, keys, at, width, batch, heads,
-                      device)[..., :len(some)].nan_to_num(0).double()
+        found = _call(mods, positions, keys, at, _width(len(some)), batch,
+                      heads, device)[..., :len(some)].nan_to_num(0).double()
         into = torch.tensor([i for i, _, _ in some], device=device)
         hidden = (sides - found > 0.5).double().sum((0, 1))
         found = found.sum((0, 1)) / (batch * heads)
