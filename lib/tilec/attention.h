@@ -32,7 +32,8 @@ typedef struct tilec_attention_options {
     double scale;       /* of q k^T; 0 or NaN: 1 / sqrt(D) */
     /* Mods by expression; NULL: none.
      *   mask:  `causal`, `sliding_window(w=1024)`, `causal & !document`,
-     *          `a | b`, parentheses
+     *          `a | b`, parentheses; `shifted(a)`, `mapped(a)`: at positions
+     *          of a longer sequence (docs/masks.md)
      *   score: one mod, or several applied in turn: `alibi, soft_cap(cap=30)`
      * A mod is a function of `sources`, of the embedded mods, or `FILE@FUNC`
      * of a text that `read_source` gives. Values in parentheses are run-time
@@ -100,7 +101,9 @@ typedef struct tilec_attention_options {
     size_t nkernel_options;
     /* Of further compile-time parameters of the plan @attention_backward, such
      * as SPLIT: how many programs share the query heads of a block of keys.
-     * Not given, that follows from q, k and the GPU's multiprocessors. */
+     * Not given, that follows from q, k and the GPU's multiprocessors. TG=f32:
+     * dq, dk and dv are float32, for sums over parts of the keys; o, lse, dout
+     * and dlse of a call are then those of whole rows. */
     const tilec_binding *backward_bindings;
     size_t nbackward_bindings;
     /* Forward can give the rows' largest scores (max of the tensors). */

@@ -7,7 +7,7 @@ from . import _group, _mods, _plan, _sharding, _work
 
 KINDS = ("contiguous", "dealt", "zigzag")
 _CHUNKS = 8  # of a rank, if they are dealt
-_WORTH = 0.97  # of the work of the fullest rank: more runs are slower
+_WORTH = 0.9  # of the work of the fullest rank: more runs, and more keys to send
 
 
 def _split(parts, n):

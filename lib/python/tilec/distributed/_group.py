@@ -87,6 +87,8 @@ class Messages:
     def __init__(self, group, works, peers, what, ops, there):
         self.group, self.works, self.peers = group, works, peers
         self.what, self.ops, self.there = what, ops, there
+        # NCCL's works wait on the stream.
+        self.has_timeout = all(op.tensor.device.type == "cpu" for op in ops)
 
     def wait(self):
         """Until they have arrived: on a GPU the current stream waits."""
@@ -94,7 +96,7 @@ class Messages:
         for i, work in enumerate(self.works):
             peer = self.peers[i] if known else None
             try:
-                if self.group.timeout and self.group.is_gloo:
+                if self.group.timeout and self.has_timeout:
                     work.wait(datetime.timedelta(seconds=self.group.timeout))
                 else:
                     work.wait()
