@@ -148,6 +148,18 @@ class Parts(unittest.TestCase):
                                 q_map=order, k_map=order, h_offset=0)
         self.assertLess(error(found, o[:, :, order]), 1e-6)
 
+    def test_numbers_of_expressions_have_no_gradient(self):
+        t = inputs()
+        options = dict(score_mod="alibi, soft_cap(cap=3)", enable_gqa=True,
+                       slopes=np.linspace(0.1, 0.4, 4, dtype="f"))
+        o, lse = tilec.attention(*t, return_lse=True, **options)
+        given = dict(options, score_mod="alibi, soft_cap", cap=3.0)
+        found, want = [tilec.attention_backward(
+            o, *t, o, lse, gradients=["slopes"], deterministic=True, **x)[3]
+            for x in (options, given)]
+        self.assertEqual(list(found), ["slopes"])
+        self.assertLess(error(found["slopes"], want["slopes"]), 1e-6)
+
     def test_empty_parts(self):
         o, lse = random(1, 1, 2, 5, 16), random(2, 1, 2, 5)
         lse[0, 0, 0] = -np.inf

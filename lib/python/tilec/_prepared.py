@@ -229,6 +229,8 @@ class Backward:
                           _tensors.empty(q, shape, "float32"), shape))
         for full in self._plan.gradients:
             name = _captured_of(full, values)
+            if name not in values:  # a number that the expression gives
+                continue
             shape = values[name].shape if _tensors.rank(values[name]) \
                 is not None else ()
             found.append((name, full, _tensors.empty(

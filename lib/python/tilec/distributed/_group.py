@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of torch.distributed, what they tell each other, and which are lost."""
+import atexit
 import datetime
 import threading
 import time
@@ -114,6 +115,7 @@ class Messages:
 
 _threads = {}
 _lock = threading.Lock()
+_ends = threading.Event()
 
 
 def _store():
@@ -122,14 +124,21 @@ def _store():
 
 def _answer(store, name, rank):
     """Until the process ends."""
-    while True:
-        time.sleep(_POLL)
+    while not _ends.wait(_POLL):
         try:
             if store.check(["tilec/alarm/" + name]):
                 store.set("tilec/alive/%s/%d" % (name, rank), "1")
                 return
         except (RuntimeError, ValueError):
             return  # the store is gone, and with it the job
+
+
+@atexit.register
+def _end():
+    """Before the interpreter goes, in which the threads are."""
+    _ends.set()
+    for thread in _threads.values():
+        thread.join(2 * _POLL)
 
 
 def _answer_alarms(group):
