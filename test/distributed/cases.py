@@ -70,8 +70,9 @@ def scores(n, heads):
     return {
         "alibi": dict(slopes=rand(heads)),
         "relative_bias_table, soft_cap(cap=4)": dict(table=rand(heads, 31)),
-        "row_bias, column_bias, head_scale": dict(
+        # A bias of whole rows alone changes no weight.
+        "row_bias, column_bias, soft_cap(cap=3), head_scale": dict(
             row_bias=rand(n), column_bias=rand(n), scales=rand(heads)),
-        "pair_bias, head_bias": dict(pair_bias=rand(heads, n, n),
+        "pair_bias, head_bias, soft_cap(cap=3)": dict(pair_bias=rand(heads, n, n),
                                      bias=rand(heads)),
     }
