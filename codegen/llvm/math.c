@@ -96,12 +96,26 @@ static LLVMValueRef add_exponent(const tc_lanes *l, LLVMValueRef p,
                              LLVMBuildAdd(l->b, tc_lanes_as_int(l, p), n, ""));
 }
 
-/* Above the range infinity, below it 0, and NaN for NaN. */
+static bool is_minus_abs(LLVMValueRef x)
+{
+    if (!LLVMIsAInstruction(x) || LLVMGetInstructionOpcode(x) != LLVMFNeg)
+        return false;
+    LLVMValueRef of = LLVMGetOperand(x, 0);
+    unsigned id =
+        LLVMIsACallInst(of) ? LLVMGetIntrinsicID(LLVMGetCalledValue(of)) : 0;
+    return id && id == LLVMLookupIntrinsicID("llvm.fabs", 9);
+}
+
+/* Above the range infinity, below it 0, and NaN for NaN. Of -|y| nothing is above
+ * the range: ptxas 13.0 takes |y| > -88 for true, of NaN, too, so NaN is asked
+ * for instead. */
 static LLVMValueRef exp_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r,
                              double overflow, double underflow)
 {
     LLVMValueRef beyond = tc_lanes_add(l, x, tc_lanes_float(l, INFINITY));
-    r = tc_lanes_choose(l, x, LLVMRealOLT, overflow, r, beyond);
+    r = is_minus_abs(x)
+            ? tc_lanes_choose(l, x, LLVMRealORD, 0, r, beyond)
+            : tc_lanes_choose(l, x, LLVMRealOLT, overflow, r, beyond);
     return tc_lanes_choose(l, x, LLVMRealOLT, underflow, tc_lanes_float(l, 0),
                            r);
 }

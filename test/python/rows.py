@@ -71,6 +71,22 @@ class Rows(unittest.TestCase):
             self.near(dx, p * np.where(labels < 0, 0, dloss)[:, None], dtype,
                       "gradient of the loss of %d" % n)
 
+    def test_prefix_sum(self):
+        for i, n, dtype, m in self.cases((1, 100, 3000)):
+            x = random(i, m, n, dtype=dtype)
+            y, z = np.empty_like(x), np.empty_like(x)
+            self.run_kernel("prefix_sum", "prefix_sum", x, y, BN=512)
+            self.run_kernel("prefix_sum", "prefix_sum", x, z, BN=512, BM=2,
+                            REVERSE=1)
+            want = np.cumsum(x.astype("float64"), axis=1)
+            self.near(y, want, dtype, "prefix sums of %d" % n)
+            want = np.cumsum(x.astype("float64")[:, ::-1], axis=1)[:, ::-1]
+            self.near(z, want, dtype, "reversed prefix sums of %d" % n)
+        x = np.arange(20000, dtype="int64") - 7000
+        y = np.empty_like(x)
+        self.run_kernel("prefix_sum", "prefix_sum_long", x, y, S="i64")
+        self.assertTrue((y == np.cumsum(x)).all())
+
     def norms(self, i, n, dtype, m):
         x, dy = random(i, m, n, dtype=dtype) + 1, random(i + 9, m, n,
                                                          dtype=dtype)

@@ -337,11 +337,6 @@ static LLVMValueRef **results_of(tc_gen *g, const tc_op *op)
 
 bool tc_nvptx_scan(tc_gen *g, const tc_op *op)
 {
-    if (op->nregions)
-        return tc_gen_error(g, op,
-                            "a region combines on the CPU only so far; on %s "
-                            "take a kind, as kind(sum), or a loop",
-                            g->target->name);
     scanner s = scanner_of(g, op);
     s.exclusive = tc_op_int(op, "exclusive");
     bool within = tc_op_is_word(op, "within", "warp");
