@@ -106,9 +106,9 @@ static bool is_minus_abs(LLVMValueRef x)
     return id && id == LLVMLookupIntrinsicID("llvm.fabs", 9);
 }
 
-/* Above the range infinity, below it 0, and NaN for NaN. Of -|y| nothing is above
- * the range: ptxas 13.0 takes |y| > -88 for true, of NaN, too, so NaN is asked
- * for instead. */
+/* Above the range infinity, below it 0, and NaN for NaN. Nothing of -|y| is
+ * above the range: ptxas 13.0 takes |y| > -88 for true, also of NaN, so the
+ * program asks for NaN instead. */
 static LLVMValueRef exp_ends(const tc_lanes *l, LLVMValueRef x, LLVMValueRef r,
                              double overflow, double underflow)
 {

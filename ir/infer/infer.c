@@ -479,6 +479,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_REDUCE] = rule_reduce,
     [TC_SCAN] = tc_infer_scan,
     [TC_SCAN_CARRY] = tc_infer_scan_carry,
+    [TC_SORT] = tc_infer_sort,
     [TC_CMP] = rule_cmp,
     [TC_SELECT] = rule_select,
     [TC_CAST] = rule_cast,

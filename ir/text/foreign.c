@@ -106,7 +106,7 @@ static const tc_foreign types[] = {
 /* A function of kernels/std. */
 #define STD(call)  "write @" call ", a function of the library"
 #define PART       "write x[:, 32 +: 32]: the offset is known at compile time"
-#define NO_SORT    "there is no sort: compare all pairs, or take a loop of max"
+#define WITH_SORT  "write %v, %i = sort %x, range(64) axis(0)"
 #define WITH_INDEX "write reduce %v, range(64) axis(0) (..) { yield .. }"
 #define EMPTY_TILE "write splat(0.0, tile<64x32 x f32>)"
 #define CONVERT    "write cast(x, f32)"
@@ -228,9 +228,8 @@ static const tc_foreign ops[] = {
     {"argmin", NULL, WITH_INDEX},
     {"associative_scan", "scan", SCAN},
     {"prefix_sum", "scan", SCAN},
-    {"sort", NULL, NO_SORT},
-    {"argsort", NULL, NO_SORT},
-    {"topk", NULL, NO_SORT},
+    {"argsort", "sort", WITH_SORT},
+    {"topk", "sort", "write sort(x, axis=0, descending=true, first=8)"},
     {"histogram", NULL, "write store .. kind(add) of ones"},
     {"matmul", "dot", NULL},
     {"mm", "dot", NULL},

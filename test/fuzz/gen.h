@@ -74,6 +74,7 @@ void gen_slice(gen *g);
 void gen_join(gen *g);
 void gen_reduce(gen *g);
 void gen_scan(gen *g);
+void gen_sort(gen *g);
 void gen_argmax(gen *g);
 void gen_dot(gen *g);
 

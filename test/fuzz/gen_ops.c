@@ -245,6 +245,25 @@ void gen_scan(gen *g)
     gen_keep(g, v);
 }
 
+/* A line of 8 or 16, by itself or with another tile that moves with it. */
+void gen_sort(gen *g)
+{
+    num_type t = gen_any_type(g), other = gen_any_type(g);
+    shape s = tile_shape(g);
+    int axis = num_below(&g->rng, s.rank), side = s.side[axis];
+    if (t == NUM_I1 || side > 16 || (side & (side - 1)))
+        return;
+    value a = gen_need(g, t, s), b = gen_need(g, other, s);
+    value v = gen_fresh(g, t, s), w = gen_fresh(g, other, s);
+    bool two = num_below(&g->rng, 2);
+    gen_line(g, "%s%s%s = sort %s%s%s axis(%d)%s", v.name, two ? ", " : "",
+             two ? w.name : "", a.name, two ? ", " : "", two ? b.name : "",
+             axis, num_below(&g->rng, 2) ? " descending(true)" : "");
+    gen_keep(g, v);
+    if (two)
+        gen_keep(g, w);
+}
+
 /* Position and value of the largest element, the first of equals. */
 void gen_argmax(gen *g)
 {

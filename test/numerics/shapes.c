@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions and scans of every kind, axis and type, and the ops that move
- * elements (trans, expand_dims, broadcast, reshape, slice, join, interleave) of
- * rank 1 to 4, against their definition element by element.
+ * Reductions and scans of every kind, axis and type, sorts, and the ops that
+ * move elements (trans, expand_dims, broadcast, reshape, slice, join,
+ * interleave) of rank 1 to 4, against their definition element by element.
  *
  * All steps of a type make one kernel: step s loads the first elements of
  * %in, gives them a shape, does one op, and stores the result, flat, to row s
@@ -24,6 +24,7 @@ typedef struct shape {
 typedef enum step_kind {
     REDUCE,
     SCAN,
+    SORT,
     TRANS,
     EXPAND,
     BROADCAST,
@@ -37,7 +38,7 @@ typedef struct step {
     shape from, to;
     int axis;                /* all but TRANS, BROADCAST */
     const char *reduction;   /* REDUCE, SCAN */
-    bool reverse, exclusive; /* SCAN */
+    bool reverse, exclusive; /* SCAN; SORT: descending, alone */
     int perm[MAX_RANK + 1];  /* TRANS: result axis i is axis perm[i] */
     int at, step;            /* SLICE */
 } step;
@@ -113,6 +114,22 @@ static void list_scans(plan *p)
                 t.exclusive = p->nsteps & 2;
                 p->steps[p->nsteps++] = t;
             }
+}
+
+/* All elements and the first few, alone and with a tile that moves along, which
+ * is then the result. */
+static void list_sorts(plan *p, shape from)
+{
+    for (int i = 0; i < 4 * from.rank; i++) {
+        int axis = i / 4, side = from.side[axis];
+        step t = {.kind = SORT, .from = from, .to = from, .axis = axis};
+        t.reverse = (i ^ axis) & 1;
+        t.exclusive = i % 4 == 0 || i % 4 == 3;
+        if (i & 2)
+            t.to.side[axis] = side > 8 ? 8 : 1;
+        if ((side & (side - 1)) == 0)
+            p->steps[p->nsteps++] = t;
+    }
 }
 
 /* All orders of the axes: `rest` is how many are still to be placed. */
@@ -207,6 +224,19 @@ static const char *tile(shape s, num_type t)
     return text;
 }
 
+/* Alone, or as what moves with an equal key. */
+static void write_sort(FILE *f, const step *t, int i)
+{
+    const char *order = t->reverse ? " descending(true)" : "";
+    int first = t->to.side[t->axis];
+    if (t->exclusive)
+        fprintf(f, "  %%c%d = sort %%b%d axis(%d)%s first(%d)\n", i, i, t->axis,
+                order, first);
+    else
+        fprintf(f, "  %%g%d, %%c%d = sort %%b%d, %%b%d axis(%d)%s first(%d)\n",
+                i, i, i, i, t->axis, order, first);
+}
+
 static void write_step(FILE *f, const plan *p, int index)
 {
     const step *t = &p->steps[index];
@@ -222,6 +252,8 @@ static void write_step(FILE *f, const plan *p, int index)
         fprintf(f, "  %%c%d = scan %%b%d axis(%d) kind(%s)%s%s\n", index, index,
                 t->axis, t->reduction, t->reverse ? " reverse(true)" : "",
                 t->exclusive ? " exclusive(true)" : "");
+    if (t->kind == SORT)
+        write_sort(f, t, index);
     if (t->kind == EXPAND)
         fprintf(f, "  %%c%d = expand_dims %%b%d axis(%d)\n", index, index,
                 t->axis);
@@ -347,6 +379,24 @@ static double scanned(const plan *p, const step *t, const double *in, int index)
     return r;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double sorted(const step *t, const double *in, int index)
+{
+    int at[MAX_RANK + 1] = {0};
+    coordinates(t->to, index, at);
+    int own = at[t->axis], side = t->from.side[t->axis];
+    double line[128];
+    for (at[t->axis] = 0; at[t->axis] < side; at[t->axis]++)
+        line[at[t->axis]] = in[index_of(t->from, at)];
+    qsort(line, (size_t)side, sizeof *line, ascending);
+    return line[t->reverse ? side - 1 - own : own];
+}
+
 static double wanted(const plan *p, const step *t, const double *in, int index)
 {
     int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
@@ -354,6 +404,7 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
     switch (t->kind) {
     case REDUCE: return reduced(p, t, in, index);
     case SCAN: return scanned(p, t, in, index);
+    case SORT: return sorted(t, in, index);
     case EXPAND: return in[index];
     case TRANS:
         for (int i = 0; i < t->from.rank; i++)
@@ -379,9 +430,9 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
 static void check_step(const plan *p, int s, const num_tensor *in,
                        const num_tensor *out, run_counts *counts)
 {
-    static const char *const names[] = {"reduce",      "scan",      "trans",
-                                        "expand_dims", "broadcast", "slice",
-                                        "join",        "interleave"};
+    static const char *const names[] = {"reduce", "scan",        "sort",
+                                        "trans",  "expand_dims", "broadcast",
+                                        "slice",  "join",        "interleave"};
     const step *t = &p->steps[s];
     double *x = num_tensor_read(in);
     char why[128] = "";
@@ -467,6 +518,12 @@ int main(int argc, char **argv)
         list_parts(&p);
         run_plan(cx, &p, true, &counts);
     }
+    for (size_t i = 1; i < sizeof moved / sizeof *moved; i++)
+        for (int s = 0; s < NSHAPES; s++) {
+            p = (plan){.type = moved[i]};
+            list_sorts(&p, shapes[s]);
+            run_plan(cx, &p, true, &counts);
+        }
     run_context_free(cx);
     return run_finish(&counts);
 }

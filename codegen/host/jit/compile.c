@@ -159,14 +159,20 @@ static bool check_level(const compiler *c)
                            tc_op_name(op));
 }
 
-/* Searches are loops by now, where the pipeline was whole. */
+static bool check_expanded(const compiler *c, tc_opcode code, const char *pass)
+{
+    return !tc_region_has_op(c->kernel->body, code) ||
+           tc_error(c->build.cx, c->kernel->loc,
+                    "@%s: has a %s, for which the CPU target has no code: "
+                    "run %s before",
+                    c->kernel->name, tc_op_infos[code].name, pass);
+}
+
+/* Searches and sorts are other ops by now, where the pipeline was whole. */
 static bool check_lowered(const compiler *c)
 {
-    return !tc_region_has_op(c->kernel->body, TC_BISECT) ||
-           tc_error(c->build.cx, c->kernel->loc,
-                    "@%s: has a bisect, for which the CPU target has no code: "
-                    "run expand-bisections before",
-                    c->kernel->name);
+    return check_expanded(c, TC_BISECT, "expand-bisections") &&
+           check_expanded(c, TC_SORT, "expand-sorts");
 }
 
 static bool compile(compiler *c)
