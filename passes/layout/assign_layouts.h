@@ -80,7 +80,8 @@ struct tc_dot {
     unsigned depth;
     const char *instr;
     tc_class *c;
-    int64_t kept;   /* registers of an operand kept all through the loop */
+    int64_t kept; /* registers of an operand kept all through the loop */
+    const tc_value *fragments; /* that operand */
     int64_t packed; /* bytes of operand A that comes from another dot's result;
                      * 0: it does not */
     bool adds_to_product; /* to another dot's sum, in the same registers */

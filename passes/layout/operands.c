@@ -122,18 +122,51 @@ static bool is_kept_through(const tc_value *v, const tc_op *loop)
     return at && op;
 }
 
+/* Registers of the loop of `d` for `fragments`, which one of its dots keeps. */
+static int64_t kept_of(const tc_placing *s, const tc_dot *d,
+                       const tc_value *fragments)
+{
+    for (const tc_dot *e = s->dots; fragments && e; e = e->next)
+        if (e->loop == d->loop && e->fragments == fragments)
+            return e->kept;
+    return 0;
+}
+
 /* Of the loops through which what is read before them is kept, up to that of
- * `d`, the one with the fewest registers left. */
-static budget fullest(const tc_placing *s, const tc_dot *d, const tc_value *v)
+ * `d`, the one with the fewest registers left. Fragments that a loop keeps
+ * already take no more there. */
+static budget fullest(const tc_placing *s, const tc_dot *d, const tc_value *v,
+                      const tc_value *fragments)
 {
     budget most = budget_of(s, d);
     for (const tc_dot *e = s->dots; e && e != d; e = e->next) {
         budget b = budget_of(s, e);
+        b.held -= kept_of(s, e, fragments);
         if (is_kept_through(v, e->loop) &&
             b.held + b.others - b.most > most.held + most.others - most.most)
             most = b;
     }
     return most;
+}
+
+/* What fills the buffer: a store, or else its first user. */
+static tc_op *filled_by(tc_value *buffer)
+{
+    tc_op *store = buffer->uses->op;
+    tc_each_use (u, buffer)
+        if (u->op->code == TC_SMEM_STORE)
+            store = u->op;
+    return store;
+}
+
+/* One tile for all dots that read it; NULL: no dot does yet. */
+static tc_value *read_after(const tc_op *store, const tc_value *buffer,
+                            const tc_layout *l)
+{
+    for (tc_op *op = store->next; op && op->code == TC_SMEM_LOAD; op = op->next)
+        if (op->in[0] == buffer && op->out[0]->type->layout == l)
+            return op->out[0];
+    return NULL;
 }
 
 /* An operand A that a loop does not change, in shared memory: its fragments are
@@ -143,8 +176,10 @@ static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
 {
     if (!l || !is_before(v, d->loop))
         return NULL;
+    tc_op *store = filled_by(buffer);
+    tc_value *fragments = read_after(store, buffer, l);
     int64_t more = registers_of(v->type, l);
-    budget b = fullest(s, d, v);
+    budget b = fullest(s, d, v, fragments);
     bool fits = b.held + more + b.others <= b.most;
     (fits ? tc_remark : tc_missed)(
         s->cx, d->op->loc, pass,
@@ -158,20 +193,15 @@ static tc_value *keep_fragments(tc_placing *s, tc_dot *d, tc_value *v,
     if (!fits)
         return NULL;
     d->kept = more;
-    tc_op *store = buffer->uses->op;
-    tc_each_use (u, buffer)
-        if (u->op->code == TC_SMEM_STORE)
-            store = u->op;
-    /* One tile for all dots that read it. */
-    for (tc_op *op = store->next; op && op->code == TC_SMEM_LOAD; op = op->next)
-        if (op->in[0] == buffer && op->out[0]->type->layout == l)
-            return op->out[0];
     tc_builder at = {.func = s->f,
                      .region = store->parent,
                      .before = store->next,
                      .loc = store->loc};
-    return tc_build(&at, TC_SMEM_LOAD, 1, &buffer,
-                    tc_type_with_layout(s->cx, v->type, l));
+    if (!fragments)
+        fragments = tc_build(&at, TC_SMEM_LOAD, 1, &buffer,
+                             tc_type_with_layout(s->cx, v->type, l));
+    d->fragments = fragments;
+    return fragments;
 }
 
 /* From registers of the same warp, in the layout of the fragments; NULL: other
