@@ -339,13 +339,15 @@ bool tc_gen_has_emitter(tc_opcode code)
     return emitter_of(code) != NULL;
 }
 
-/* The kernels of a stream before this one end; the one after it may start. A
+/* The kernels of a stream before this one end; the one after it may start. With
+ * roles it may not: a program has a multiprocessor, and small ones of the next
+ * kernel would fill those that are free first, and leave the others idle. A
  * block of its own: LLVM moves no load of the body before it. */
 void tc_gen_wait_for_stream(tc_gen *g)
 {
     static const char *const steps[] = {"griddepcontrol.wait;",
                                         "griddepcontrol.launch_dependents;"};
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < (g->groups ? 1 : 2); i++)
         tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), steps[i], "~{memory}", 0,
                    NULL);
     LLVMBasicBlockRef body = tc_gen_block_new(g, "body");

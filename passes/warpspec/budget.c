@@ -469,6 +469,15 @@ static bool shrink(budget *b, unsigned n, const unsigned *wanted)
     return fit;
 }
 
+bool tc_may_fit(tc_warpspec *s)
+{
+    budget b = new_budget(s);
+    uint64_t rings = TC_RING_GAPS;
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        rings += tc_ring_slot_bytes(r) + TC_SLOT_MBARRIERS;
+    return rings + b.most[BEFORE] <= tc_shared_limit(s->env->target);
+}
+
 bool tc_choose_slots(tc_warpspec *s)
 {
     set_first_slots(s);

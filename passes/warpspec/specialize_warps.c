@@ -277,6 +277,36 @@ static void find_rings(tc_warpspec *s)
     }
 }
 
+/* Does the kernel's body load it only to have it in registers? */
+static bool is_read_before_loops(const tc_warpspec *s,
+                                 const tc_tma_candidate *b)
+{
+    tc_each_use (u, b->staged.alloc->out[0])
+        if (u->op->parent != s->f->body ||
+            (u->op->code != TC_SMEM_STORE && u->op->code != TC_SMEM_LOAD))
+            return false;
+    return true;
+}
+
+/* Where not all rings fit, consumers load what goes to registers before the
+ * loops: other buffers take the place of theirs after that. */
+static void leave_brief_loads(tc_warpspec *s)
+{
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        if (r->nbulk && (r->bulk[0]->from || r->bulk[0]->moved))
+            return;
+    for (tc_tma_candidate *b = s->bulk; b; b = b->next) {
+        if (b->refusal || !is_read_before_loops(s, b))
+            continue;
+        b->refusal = "the memory of its buffer is needed after it is read";
+        tc_missed(s->env->cx, b->staged.load->loc, pass,
+                  "load of %s not made a TMA copy: %s",
+                  tc_loaded_name(s->env->cx, b->staged.load), b->refusal);
+    }
+    s->rings = NULL;
+    find_rings(s);
+}
+
 /* ---- What only one may do ---- */
 
 /* The first op of the region that uses the value, or something in it; NULL:
@@ -573,6 +603,8 @@ tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
     if (!is_worth_it(&s))
         return TC_UNCHANGED;
     find_rings(&s);
+    if (!tc_may_fit(&s))
+        leave_brief_loads(&s);
     if (!take_tiles(&s, f->body))
         return TC_UNCHANGED;
     mark_needed(&s);

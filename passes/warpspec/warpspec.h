@@ -159,6 +159,8 @@ void tc_read_channel(tc_warpspec *s, tc_ring *r);
 /* Chooses the slots of all rings. False: not even one each fits (a remark says
  * so). */
 bool tc_choose_slots(tc_warpspec *s);
+/* False: not even rings of one slot fit next to the other buffers. */
+bool tc_may_fit(tc_warpspec *s);
 /* A loop with an mma, and no such loop in it. */
 bool tc_is_innermost_product(const tc_op *loop);
 
