@@ -216,6 +216,16 @@ bool tc_interp_assert(tc_interp *it, const tc_op *op)
     return false;
 }
 
+bool tc_interp_exit_if(tc_interp *it, const tc_op *op)
+{
+    const tc_ivalue *v = tc_ivalue_of(op->in[0]);
+    if (v->poison[0])
+        return tc_interp_poisoned(it, op, v->poison[0], "what decides");
+    if (v->x[0].i)
+        leave(it);
+    return true;
+}
+
 bool tc_interp_assume(tc_interp *it, const tc_op *op)
 {
     tc_ipoison poison;

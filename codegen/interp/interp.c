@@ -190,6 +190,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_WHILE] = tc_interp_while,
     [TC_ASSERT] = tc_interp_assert,
     [TC_ASSUME] = tc_interp_assume,
+    [TC_EXIT_IF] = tc_interp_exit_if,
     [TC_PRINT] = tc_interp_print,
     [TC_SPLAT] = tc_interp_splat,
     [TC_RANGE] = tc_interp_range,

@@ -291,6 +291,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_SCAN_CARRY] = tc_nvptx_scan_carry,
     [TC_CAST] = tc_nvptx_cast,
     [TC_ASSERT] = tc_nvptx_assert,
+    [TC_EXIT_IF] = tc_nvptx_exit_if,
     [TC_PRINT] = tc_nvptx_print,
     [TC_ASSUME] = tc_nvptx_assume,
     [TC_CONVERT_LAYOUT] = tc_nvptx_convert_layout,

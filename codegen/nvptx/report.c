@@ -54,6 +54,17 @@ bool tc_nvptx_assert(tc_gen *g, const tc_op *op)
     return !g->failed;
 }
 
+bool tc_nvptx_exit_if(tc_gen *g, const tc_op *op)
+{
+    LLVMBasicBlockRef end = tc_gen_block_new(g, "exit");
+    LLVMBasicBlockRef go_on = tc_gen_block_new(g, "go_on");
+    LLVMBuildCondBr(g->b, tc_gen_scalar(g, op->in[0]), end, go_on);
+    LLVMPositionBuilderAtEnd(g->b, end);
+    LLVMBuildRetVoid(g->b);
+    LLVMPositionBuilderAtEnd(g->b, go_on);
+    return true;
+}
+
 bool tc_nvptx_assume(tc_gen *g, const tc_op *op)
 {
     if (op->in[0]->type->kind == TC_TILE)

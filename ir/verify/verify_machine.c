@@ -359,7 +359,8 @@ static bool check_outside_roles(const tc_verifier *v, const tc_op *roles)
                     tc_op_has(op, TC_TERMINATOR) || op->code == TC_SMEM_ALLOC ||
                     op->code == TC_MBARRIER_ALLOC || op->code == TC_BARRIER ||
                     op->code == TC_FENCE_ASYNC || op->code == TC_ASSUME ||
-                    op->code == TC_ASSERT;
+                    op->code == TC_ASSERT || op->code == TC_EXIT_IF ||
+                    op->code == TC_GATHER;
         if (!fits || has_tiles(op))
             return tc_error(v->cx, op->loc,
                             "%s: next to warp_groups, expected it in one of "

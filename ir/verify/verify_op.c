@@ -612,6 +612,18 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
+/* All threads of the program go the same way, and none waits for another. */
+static bool check_exit_if(const tc_verifier *v, const tc_op *op)
+{
+    bool ends = op->func->is_kernel && op->parent == op->func->body;
+    if (!ends || op->in[0]->type->kind == TC_TILE)
+        return tc_error(v->cx, op->loc,
+                        "exit_if: %s, expected a scalar, in the body of a "
+                        "kernel",
+                        ends ? "of a tile" : "in a region or a function");
+    return true;
+}
+
 /* ---- The table ---- */
 
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
@@ -636,6 +648,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_SELECT] = check_select,
     [TC_ASSERT] = check_assert,
     [TC_PRINT] = check_print,
+    [TC_EXIT_IF] = check_exit_if,
     [TC_VJP] = check_call,
     [TC_WORKSPACE] = tc_verify_workspace,
     [TC_FILL] = tc_verify_fill,

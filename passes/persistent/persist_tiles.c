@@ -352,6 +352,8 @@ static const char *why_not(const struct persist *s)
 {
     if (s->f->tiles == TC_TILES_NONE)
         return "tiles(none) asks for a program each";
+    if (tc_region_has_op(s->f->body, TC_EXIT_IF))
+        return "exit_if ends a program, not a tile";
     return s->env->target->tma ? s->work.why : NULL;
 }
 

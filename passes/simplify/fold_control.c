@@ -214,6 +214,14 @@ static bool certainly_true(tc_op *op)
     return true;
 }
 
+static bool certainly_false(tc_op *op)
+{
+    if (!tc_match_int(op->in[0], 0))
+        return false;
+    tc_op_erase(op);
+    return true;
+}
+
 tc_control_rule *const tc_control_rules[TC_OPCODE_COUNT][TC_MAX_RULES] = {
     [TC_IF] = {if_constant, if_not, if_without_ops, if_same_yields,
                unused_results},
@@ -221,4 +229,5 @@ tc_control_rule *const tc_control_rules[TC_OPCODE_COUNT][TC_MAX_RULES] = {
     [TC_WHILE] = {while_never, carried_unchanged, unused_results},
     [TC_ASSERT] = {certainly_true},
     [TC_ASSUME] = {certainly_true},
+    [TC_EXIT_IF] = {certainly_false},
 };

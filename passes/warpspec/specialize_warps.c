@@ -464,6 +464,42 @@ static void find_common_scalars(tc_warpspec *s)
     }
 }
 
+/* What decides whether the program ends at once, which is before the roles. */
+static bool decides_before(tc_warpspec *s, tc_op *op)
+{
+    bool fits = op->parent == s->f->body && !op->nregions &&
+                (tc_op_has(op, TC_PURE) || op->code == TC_GATHER ||
+                 op->code == TC_EXIT_IF);
+    for (unsigned i = 0; i < op->nout; i++)
+        fits &= op->out[i]->type->kind != TC_TILE;
+    for (unsigned i = 0; fits && i < op->nin; i++)
+        fits = !op->in[i]->def || tc_map_get(&s->both, op->in[i]->def) ||
+               decides_before(s, op->in[i]->def);
+    if (fits)
+        tc_map_set(&s->both, op, op);
+    return fits;
+}
+
+/* Scalars that the kernel reads before an exit are read before it by all
+ * threads: what a program waits for, it waits for once. */
+static bool take_exits(tc_warpspec *s)
+{
+    const tc_op *last = NULL;
+    tc_each_op (op, s->f->body)
+        if (op->code == TC_EXIT_IF)
+            last = op;
+    for (tc_op *op = s->f->body->first; last && op != last->next;
+         op = op->next) {
+        bool decides = op->code == TC_EXIT_IF;
+        if ((decides || op->code == TC_GATHER) && !decides_before(s, op) &&
+            decides)
+            return refuse_all(s, op,
+                              "what decides it is not made of scalars that "
+                              "all threads can compute");
+    }
+    return true;
+}
+
 /* A product of 16-bit numbers that reads operand A from shared memory. */
 static bool reads_a(const tc_op *op)
 {
@@ -605,7 +641,7 @@ tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
     find_rings(&s);
     if (!tc_may_fit(&s))
         leave_brief_loads(&s);
-    if (!take_tiles(&s, f->body))
+    if (!take_tiles(&s, f->body) || !take_exits(&s))
         return TC_UNCHANGED;
     mark_needed(&s);
     tc_find_channel(&s);

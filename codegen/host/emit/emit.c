@@ -273,7 +273,7 @@ static emit_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_ATOMIC] = tc_emit_atomic,   [TC_ATOMIC_CAS] = tc_emit_atomic,
     [TC_FOLLOW] = tc_emit_follow,   [TC_FOLLOW_END] = tc_emit_follow,
     [TC_ASSERT] = tc_emit_assert,   [TC_PRINT] = tc_emit_print,
-    [TC_ASSUME] = tc_emit_assume,
+    [TC_ASSUME] = tc_emit_assume,   [TC_EXIT_IF] = tc_emit_exit_if,
 };
 
 static void emit_op(tc_emit *e, tc_op *op)

@@ -219,6 +219,7 @@ void tc_emit_follow(tc_emit *e, tc_op *op);
 void tc_emit_assert(tc_emit *e, tc_op *op);
 void tc_emit_print(tc_emit *e, tc_op *op);
 void tc_emit_assume(tc_emit *e, tc_op *op);
+void tc_emit_exit_if(tc_emit *e, tc_op *op);
 void tc_emit_for(tc_emit *e, tc_op *op);
 void tc_emit_if(tc_emit *e, tc_op *op);
 void tc_emit_while(tc_emit *e, tc_op *op);

@@ -110,6 +110,16 @@ void tc_emit_assert(tc_emit *e, tc_op *op)
     tc_emit_check(e, ok, tc_site_new(e, op, message), 0, NULL);
 }
 
+void tc_emit_exit_if(tc_emit *e, tc_op *op)
+{
+    LLVMBasicBlockRef end = tc_block_new(e, "exit");
+    LLVMBasicBlockRef go_on = tc_block_new(e, "go_on");
+    LLVMBuildCondBr(e->b, tc_scalar_of(e, op->in[0]), end, go_on);
+    LLVMPositionBuilderAtEnd(e->b, end);
+    LLVMBuildRetVoid(e->b);
+    LLVMPositionBuilderAtEnd(e->b, go_on);
+}
+
 void tc_emit_assume(tc_emit *e, tc_op *op)
 {
     if (tc_is_tile(op->in[0]))
