@@ -171,12 +171,13 @@ static void find_items(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
         return;
     }
     /* There are twice as many pieces where lengths differ, by so much that it
-     * takes more than two sequences. A piece is the keys divided by their
-     * number at least, and what is split is longer by half: it has less than
-     * twice as many pieces as the keys divided by that. Programs of items that
-     * there are not cost the time of a launch. */
+     * takes more than two sequences of as many queries. A piece is the keys
+     * divided by their number at least, and what is split is longer by half: it
+     * has less than twice as many pieces as the keys divided by that. Programs
+     * of items that there are not cost the time of a launch. */
     enum { ALIKE = 2 };
-    int64_t pieces = (s->batch > ALIKE ? 2 : 1) * s->parts;
+    bool differs = s->batch > ALIKE || c->ragged_queries;
+    int64_t pieces = (differs ? 2 : 1) * s->parts;
     s->items = all + pieces;
     s->partials = 2 * pieces;
     s->splits = all < pieces ? all : pieces;

@@ -35,6 +35,18 @@ static void fibonacci(world *w)
     w->p[0][2] = c;
 }
 
+/* A program stores again if its number is below n. */
+static void few_programs(world *w)
+{
+    for (int a = 0; a < 8; a++)
+        for (int b = 0; b < 4; b++) {
+            int sum = w->n;
+            for (int k = 0; k < 8; k++)
+                sum += w->i[b][k];
+            w->p[0][a * 8 + b] = a < w->n ? a + b : sum;
+        }
+}
+
 /* Three tiles trade places n times. */
 static void rotate(world *w)
 {
@@ -288,6 +300,16 @@ const world_test programs_control[] = {
              "%at = %a * 128 + %b * 2 + %c\n"
              "store ptr_add(base(%p), %at),\n"
              "    %a + 10 * %b + 100 * %c + 1000 * %all\n"},
+    {.name = "programs that end at once",
+     .grid = "8, 4",
+     .n = {0, 3, 9},
+     .expect = few_programs,
+     .body = "%a = program_id(0)\n"
+             "%b = program_id(1)\n"
+             "%t = load %i[%b, 0 +: 8]\n"
+             "store ptr_add(base(%p), %a * 8 + %b), sum(%t) + %n\n"
+             "exit_if %a >= %n\n"
+             "store ptr_add(base(%p), %a * 8 + %b), %a + %b\n"},
     {.name = "an empty grid",
      .grid = "%n, 4",
      .expect = no_programs,
