@@ -49,7 +49,20 @@ static void later_store(rule_run *r, unsigned i)
     add(r, i, last, text, NULL);
 }
 
+/* The programs with work end, or all do. */
+static void wrong_exit(rule_run *r, unsigned i)
+{
+    const char *at;
+    char name[LINE];
+    if (!is_op(r->p->lines[i], "exit_if") ||
+        !operand(r->p->lines[i], 0, &at, name))
+        return;
+    replace(r, i, NULL, "  %%wrong = not %s : i1\n  exit_if %%wrong", name);
+    replace(r, i, NULL, "  %%wrong = const true : i1\n  exit_if %%wrong");
+}
+
 const rule rules_of_programs[] = {
+    {"wrong exit", wrong_exit},
     {"weaker atomic", weaker_atomic},
     {"store after the atomic", later_store},
     {NULL, NULL},
