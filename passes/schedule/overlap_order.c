@@ -113,6 +113,35 @@ static void place_sooner(tc_step *s, const tc_part *wait)
     }
 }
 
+/* Does the wait allow the release of a ring's only slot, which the producer
+ * waits for? */
+static bool frees_only_slot(const tc_step *s, const tc_part *wait)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        const tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_RELEASE && tc_comes_before(wait, p) &&
+            p->op->in[0]->type->slots == 1)
+            return frees(s, wait);
+    }
+    return false;
+}
+
+/* After a product: places waits for those before it that let the producer fill
+ * a ring's only slot. The tensor cores are busy with this one meanwhile, and
+ * take no more than about one product ahead: where others are issued first, the
+ * wait comes when most of them are done. */
+static void place_early_waits(tc_step *s, const tc_part *product)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->kind == TC_PART_WAIT && !p->placed &&
+            p->stage == product->stage && p->product != product &&
+            p->product->stage == p->stage && p->product->placed &&
+            frees_only_slot(s, p))
+            overlap_order_place(s, p);
+    }
+}
+
 /* With what it needs of its stage. */
 static void overlap_order_place(tc_step *s, tc_part *p)
 {
@@ -130,6 +159,8 @@ static void overlap_order_place(tc_step *s, tc_part *p)
         place_releases(s, p->stage);
         place_implied(s, p);
     }
+    if (p->kind == TC_PART_PRODUCT)
+        place_early_waits(s, p);
 }
 
 /* Marks parts that are placed, or could be at no more cost than waiting for
