@@ -233,6 +233,10 @@ enum { TC_MAX_SPLIT = 64, TC_SPLIT_AUTO = TC_MAX_SPLIT + 1 };
 /* 0: it is none of them. */
 unsigned tc_split_parse(const char *word);
 
+/* Of a clause profile(n): a power of two. */
+enum { TC_MIN_PROFILE = 64, TC_MAX_PROFILE = 16384 };
+bool tc_is_profile(int64_t records);
+
 /* A dim of a kernel's argument whose size is a multiple of a number. */
 typedef struct tc_multiple {
     unsigned arg, dim, of;
@@ -263,6 +267,9 @@ struct tc_func {
     tc_raster raster;
     unsigned raster_rows; /* of a group */
     unsigned split;       /* 0: not said */
+    /* Records of each warp group's ring, a power of two, where `mark` writes
+     * the clock; 0: the kernel is not profiled. */
+    unsigned profile;
     /* A plan that split-k made: clauses were bound at its kernels. */
     bool from_split;
     /* Its programs may start while the kernel before it in the stream runs;

@@ -140,6 +140,12 @@ tc_raster tc_raster_parse(const char *word)
     return (tc_raster)find_word(raster_words, TC_RASTER_COUNT, word);
 }
 
+bool tc_is_profile(int64_t records)
+{
+    return records >= TC_MIN_PROFILE && records <= TC_MAX_PROFILE &&
+           !(records & (records - 1));
+}
+
 unsigned tc_split_parse(const char *word)
 {
     char *end;

@@ -179,6 +179,14 @@ static bool run_warpgroup_row(tc_interp *it, const tc_op *op)
     return true;
 }
 
+/* No thread of the program sees the ring; another role may go on here. */
+static bool run_mark(tc_interp *it, const tc_op *op)
+{
+    (void)it;
+    (void)op;
+    return true;
+}
+
 static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_CONST] = run_const,
     [TC_DIM] = run_const,
@@ -242,6 +250,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_TMA_STORE_WAIT] = tc_interp_tma_store_wait,
     [TC_ORDER_WAIT] = tc_interp_turn,
     [TC_ORDER_ARRIVE] = tc_interp_turn,
+    [TC_MARK] = run_mark,
     [TC_FENCE_ASYNC] = tc_interp_fence_async,
     [TC_SMEM_STORE_SCALAR] = tc_interp_smem_store_scalar,
     [TC_SMEM_LOAD_SCALAR] = tc_interp_smem_load_scalar,

@@ -317,6 +317,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_TMA_PREFETCH] = tc_nvptx_tma_prefetch,
     [TC_TMA_STORE] = tc_nvptx_tma_store,
     [TC_TMA_STORE_WAIT] = tc_nvptx_tma_store_wait,
+    [TC_MARK] = tc_nvptx_mark,
     [TC_WARPGROUP_ROW] = tc_nvptx_warpgroup_row,
     [TC_ORDER_WAIT] = tc_nvptx_order_wait,
     [TC_ORDER_ARRIVE] = tc_nvptx_order_arrive,
@@ -433,6 +434,7 @@ static void enter_function(tc_gen *g)
 {
     LLVMPositionBuilderAtEnd(g->b, tc_gen_block_new(g, "entry"));
     tc_gen_locate(g, g->f->loc);
+    tc_gen_declare_marks(g);
     begin_entry(
         g, tc_gen_intrinsic(g, "nvvm.read.ptx.sreg.tid.x", 0, NULL, 0, NULL));
 }

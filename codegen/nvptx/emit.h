@@ -64,6 +64,7 @@ typedef struct tc_gen {
     const tc_op *groups;       /* the kernel's warp_groups; NULL: none */
     LLVMValueRef counter;      /* ptr1: of tiles; NULL: none */
     LLVMValueRef report;       /* ptr1 of tc_device_report; NULL: none */
+    LLVMValueRef ring;         /* ptr1: tc_profile_ring; NULL: none */
     const tc_op *waits_before; /* for the kernels before this one; NULL: not */
     bool roles_wait;           /* each for itself */
     unsigned nmaps;
@@ -275,6 +276,11 @@ void tc_gen_take_params(tc_gen *g);
 LLVMValueRef tc_gen_address(tc_gen *g, const tc_type *elem, LLVMValueRef p,
                             LLVMValueRef index);
 
+/* marks.c: registers of the PTX that marks share, in the first block. */
+void tc_gen_declare_marks(tc_gen *g);
+/* Warp groups, and roles of one thread or three warps, that have a ring. */
+unsigned tc_gen_mark_writers(const tc_gen *g);
+
 /* locations.c: the text of an LLVM module that has nothing but the scopes that
  * locations need, and what a module made of it gives. */
 const char *tc_gen_skeleton(tc_arena *a, const tc_func *f);
@@ -311,7 +317,8 @@ tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_tma_load, tc_nvptx_tma_prefetch, tc_nvptx_tma_store,
     tc_nvptx_tma_store_wait, tc_nvptx_fence_async, tc_nvptx_order_wait,
     tc_nvptx_order_arrive, tc_nvptx_warpgroup_row, tc_nvptx_smem_store_scalar,
-    tc_nvptx_smem_load_scalar, tc_nvptx_next_tile, tc_nvptx_end_tiles;
+    tc_nvptx_smem_load_scalar, tc_nvptx_next_tile, tc_nvptx_end_tiles,
+    tc_nvptx_mark;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are

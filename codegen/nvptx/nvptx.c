@@ -189,17 +189,20 @@ bool tc_nvptx_compile(tc_module *m, const tc_target *target, tc_nvptx_code *out)
     compiler c = {.build.cx = m->cx, .m = m, .target = target, .what = "ptx"};
     if (!compile_guarded(&c))
         return false;
-    *out = (tc_nvptx_code){.ptx = c.build.text,
-                           .ptx_len = c.build.len,
-                           .entry = c.gen.name,
-                           .warps = c.build.kernel->warps,
-                           .threads = tc_gen_threads(&c.gen),
-                           .shared_bytes = c.gen.shared_bytes,
-                           .nmaps = c.gen.nmaps,
-                           .counts_tiles = c.gen.counter != NULL,
-                           .ptxas_level = c.build.kernel->ptxas_level,
-                           .has_reports = c.gen.nasserts > 0,
-                           .starts_early = tc_gen_starts_early(&c.gen)};
+    *out = (tc_nvptx_code){
+        .ptx = c.build.text,
+        .ptx_len = c.build.len,
+        .entry = c.gen.name,
+        .warps = c.build.kernel->warps,
+        .threads = tc_gen_threads(&c.gen),
+        .shared_bytes = c.gen.shared_bytes,
+        .nmaps = c.gen.nmaps,
+        .counts_tiles = c.gen.counter != NULL,
+        .ptxas_level = c.build.kernel->ptxas_level,
+        .has_reports = c.gen.nasserts > 0,
+        .profile = {.records = c.gen.ring ? c.build.kernel->profile : 0,
+                    .writers = tc_gen_mark_writers(&c.gen)},
+        .starts_early = tc_gen_starts_early(&c.gen)};
     memcpy(out->maps, c.gen.maps, sizeof out->maps);
     return true;
 }

@@ -14,6 +14,7 @@
  *     and after it; launches that may overlap in time need two of them each
  *   has_reports: a pointer to a tc_device_report in memory the device can
  *     write, zeroed before
+ *   profile.records: a pointer to the rings of marks (tc_profile_shape)
  */
 #ifndef TC_NVPTX_H
 #define TC_NVPTX_H
@@ -42,6 +43,30 @@ typedef struct tc_tensor_map {
 } tc_tensor_map;
 enum { TC_MAX_TENSOR_MAPS = 16 };
 
+/* Where `mark` writes. Of each of the first TC_PROFILE_PROGRAMS programs each
+ * writer, a warp group or a role, has a ring of `records` tc_profile_record, a
+ * power of two; after all rings follow as many tc_profile_head. Program p,
+ * writer w have number p * writers + w. Memory is aligned to a ring's bytes and
+ * zero before the launch. The consumer's warp groups are the first writers, then
+ * come the producer and the transposer. */
+enum { TC_PROFILE_PROGRAMS = 512 };
+typedef struct tc_profile_record {
+    uint32_t clock, mark; /* the mark's number; 0: not written */
+} tc_profile_record;
+typedef struct tc_profile_head {
+    uint64_t begin_ns;    /* of the device's timer */
+    uint32_t begin_clock; /* of the multiprocessor, low half */
+    uint32_t sm;          /* with TC_PROFILE_BEGUN */
+    uint64_t end_ns;
+    uint32_t end_clock;
+    uint32_t next; /* bytes from the ring's begin, with TC_PROFILE_ENDED */
+} tc_profile_head;
+#define TC_PROFILE_BEGUN 0x80000000u
+#define TC_PROFILE_ENDED 1u
+typedef struct tc_profile_shape {
+    unsigned records, writers; /* records 0: no marks */
+} tc_profile_shape;
+
 typedef struct tc_nvptx_code {
     char *ptx; /* malloc'd, NUL-terminated */
     size_t ptx_len;
@@ -54,6 +79,7 @@ typedef struct tc_nvptx_code {
     bool counts_tiles;
     unsigned ptxas_level; /* of the assembler, 1 to 3; 0: its own */
     bool has_reports;
+    tc_profile_shape profile;
     bool starts_early; /* launched with programmatic serialization */
 } tc_nvptx_code;
 

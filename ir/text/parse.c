@@ -314,6 +314,19 @@ static bool parse_split(tc_parser *p, tc_func *f)
     return tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
+/* profile(2048) */
+static bool parse_profile(tc_parser *p, tc_func *f)
+{
+    tc_loc loc = tc_parser_loc(p);
+    if (!parse_resource(p, "profile", TC_MAX_PROFILE, &f->profile))
+        return false;
+    return !f->profile || tc_is_profile(f->profile) ||
+           tc_error(p->cx, loc,
+                    "profile: %u records, expected a power of two from %d to "
+                    "%d",
+                    f->profile, TC_MIN_PROFILE, TC_MAX_PROFILE);
+}
+
 static bool parse_early(tc_parser *p, tc_func *f)
 {
     f->early = tc_parser_accept_word(p, "early");
@@ -342,7 +355,8 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
                parse_tiles(p, f) && parse_raster(p, f) && parse_split(p, f) &&
-               parse_early(p, f) && parse_fastmath(p, f) &&
+               parse_profile(p, f) && parse_early(p, f) &&
+               parse_fastmath(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&
@@ -460,8 +474,8 @@ static bool parse_grid(tc_parser *p, tc_func *f)
 static bool is_too_late(tc_parser *p)
 {
     static const char *const words[] = {
-        "aligned", "ragged", "multiples", "warps", "shared",
-        "ptxas",   "tiles",  "raster",    "early", "fastmath"};
+        "aligned", "ragged", "multiples", "warps", "shared",  "ptxas",
+        "tiles",   "raster", "profile",   "early", "fastmath"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
         if (tc_parser_is_word(p, words[i]))
             return !tc_error(p->cx, tc_parser_loc(p),

@@ -198,6 +198,8 @@ static void print_func(tc_printer *p)
         tc_text_add(p->out, " split(auto)");
     else if (f->split)
         tc_text_printf(p->out, " split(%u)", f->split);
+    if (f->profile)
+        tc_text_printf(p->out, " profile(%u)", f->profile);
     tc_text_add(p->out, f->early ? " early" : "");
     if (f->is_kernel) {
         print_fastmath(p);

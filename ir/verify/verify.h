@@ -8,6 +8,7 @@
  *   verify_walk.c   structure and SSA: regions, ops, values, uses
  *   verify_op.c     what only some ops ask for
  *   verify_machine.c   the same of the machine level
+ *   verify_mark.c   marks of a profile
  *   verify_plan.c   the same of plans
  */
 #ifndef TC_VERIFY_H
@@ -54,6 +55,7 @@ bool tc_verify_fits_grid(const tc_op *op);
 bool tc_verify_op_rules(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Of a function whose ops are right: does it mix levels? */
 bool tc_verify_level(const tc_verifier *v) TC_MUST_CHECK;
+bool tc_verify_mark(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op) TC_MUST_CHECK;
 /* Does the number fit an element of that type? `what` is "pad ", "". */
 bool tc_verify_fits(const tc_verifier *v, const tc_op *op, const char *what,

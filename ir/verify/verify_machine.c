@@ -540,6 +540,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_SMEM_STORE_SCALAR] = check_smem_scalar,
     [TC_SMEM_LOAD_SCALAR] = check_smem_scalar,
     [TC_NEXT_TILE] = check_fetch,
+    [TC_MARK] = tc_verify_mark,
 };
 
 bool tc_verify_machine_op(const tc_verifier *v, const tc_op *op)

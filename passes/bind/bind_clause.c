@@ -2,13 +2,14 @@
  *
  * Bindings of clauses: `-D for.pingpong=none` writes pingpong(none) at all
  * loops of the kernel whose text leaves that open, `-D kernel.raster=plain`
- * writes raster(plain) at the kernel, and `-D kernel.split=4` split(4). So the
- * schedule can be given where parameters are: on the command line, by `tilec
- * tune`, in a configuration.
+ * writes raster(plain) at the kernel, `-D kernel.split=4` split(4) and `-D
+ * kernel.profile=2048` profile(2048). So the schedule can be given where
+ * parameters are: on the command line, by `tilec tune`, in a configuration.
  * Tests: test/ir/passes/bind-params/clauses.tile.
  */
 #include "passes/bind/bind_params.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct clause {
@@ -70,6 +71,19 @@ static bool bind_split(const clause *c)
     return true;
 }
 
+static bool bind_profile(const clause *c)
+{
+    char *end;
+    long n = strtol(c->word, &end, 10);
+    if (end == c->word || *end || !tc_is_profile(n))
+        return refuse(c, tc_arena_printf(&c->cx->diag_arena,
+                                         "a power of two from %d to %d records",
+                                         TC_MIN_PROFILE, TC_MAX_PROFILE));
+    if (!c->kernel->profile)
+        c->kernel->profile = (unsigned)n;
+    return true;
+}
+
 bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
 {
     tc_context *cx = kernel->module->cx;
@@ -80,11 +94,13 @@ bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
         return bind_loops(&c, c.name + 4);
     if (strcmp(c.name, "kernel.split") == 0)
         return bind_split(&c);
+    if (strcmp(c.name, "kernel.profile") == 0)
+        return bind_profile(&c);
     tc_raster raster = tc_raster_parse(c.word);
     if (strcmp(c.name, "kernel.raster") != 0 || !raster ||
         raster == TC_RASTER_GROUPED)
-        return refuse(&c, "kernel.raster=plain, ascending or descending, or "
-                          "kernel.split=N or auto");
+        return refuse(&c, "kernel.raster=plain, ascending or descending, "
+                          "kernel.split=N or auto, or kernel.profile=N");
     if (!kernel->raster)
         kernel->raster = raster;
     return true;

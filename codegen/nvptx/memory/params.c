@@ -130,19 +130,20 @@ bool tc_gen_function(tc_gen *g)
     bool reports = tc_region_has_op(body, TC_ASSERT);
     bool counts = tc_region_has_op(body, TC_NEXT_TILE) ||
                   tc_region_has_op(body, TC_END_TILES);
+    bool marks = tc_region_has_op(body, TC_MARK);
     find_groups(g);
     if (!tc_gen_find_maps(g))
         return false;
     LLVMTypeRef *types = tc_arena_array(g->arena, LLVMTypeRef,
                                         body->nargs * (1 + 2 * TC_MAX_RANK) +
-                                            TC_MAX_TENSOR_MAPS + 2);
+                                            TC_MAX_TENSOR_MAPS + 3);
     unsigned n = 0;
     for (unsigned i = 0; i < body->nargs; i++)
         n += add_types(g, body->args[i]->type, types + n);
     unsigned extra = n;
     for (unsigned i = 0; i < g->nmaps; i++)
         types[n++] = LLVMPointerTypeInContext(g->llvm, 0);
-    for (unsigned i = 0; i < (unsigned)counts + reports; i++)
+    for (unsigned i = 0; i < (unsigned)counts + reports + marks; i++)
         types[n++] = g->ptr1;
     LLVMTypeRef type =
         LLVMFunctionType(LLVMVoidTypeInContext(g->llvm), types, n, false);
@@ -155,6 +156,8 @@ bool tc_gen_function(tc_gen *g)
         g->counter = LLVMGetParam(g->fn, extra++);
     if (reports)
         g->report = LLVMGetParam(g->fn, extra++);
+    if (marks)
+        g->ring = LLVMGetParam(g->fn, extra++);
     return true;
 }
 
