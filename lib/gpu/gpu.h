@@ -9,6 +9,7 @@
  *
  *   meta      entry point, what a launch has to hand over (gpu_code.c)
  *   machine, ptx    what `emit` gives
+ *   marks     of a profiled kernel: what its marks mean (lib/program/marks.h)
  *   cubin sm_90 12080     assembled for a device, by that driver version; of
  *             code that one kind of device runs: cubin sm_90a 12080. None where
  *             the driver assembles the code as it loads it (tc_gpu_is_linked)
@@ -36,13 +37,18 @@ typedef struct tc_gpu_meta {
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
     bool counts_tiles, has_reports, starts_early;
+    tc_profile_shape profile;
 } tc_gpu_meta;
 
 /* After the passes: the entry of a module, whose body is gone thereafter. tile
- * and machine: its text before and at machine level. False: out of memory. */
+ * and machine: its text before and at machine level; marks: NULL if it is not
+ * profiled. False: out of memory. */
+typedef struct tc_gpu_texts {
+    const char *tile, *machine, *marks;
+} tc_gpu_texts;
 bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
-                   const tc_recipe *recipe, const char *tile,
-                   const char *machine, tc_entry *out) TC_MUST_CHECK;
+                   const tc_recipe *recipe, const tc_gpu_texts *texts,
+                   tc_entry *out) TC_MUST_CHECK;
 
 /* Takes the entry; one reference. NULL: it is no code, or no memory. is_kept:
  * on the disk, where cubins are to join it. */
@@ -95,6 +101,9 @@ struct tc_gpu_loaded {
     /* On the device: a tc_device_report, and SPARE_BYTES after it for
      * outputs that nobody wants. */
     tc_cu_address report, spare;
+    /* Of a profiled kernel (gpu_profile.h): its rings, and the memory that they
+     * are in; 0: it has none. */
+    tc_cu_address ring, rings;
     tc_gpu_maps *maps;         /* NULL: the code takes none */
     tc_gpu_counters *counters; /* likewise */
 };

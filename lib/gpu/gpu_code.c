@@ -7,7 +7,8 @@
  *         "maps": [[argument, element, swizzle, contiguous dim, split dim,
  *                   parts, count and step of each..., box...],
  *                  [0, "bf16", 128, 3, 0, 0, 1, 1, 128, 64], ...],
- *         "counts": 1, "early": 0, "reports": 0, "written": [3, 4],
+ *         "counts": 1, "early": 0, "reports": 0, "records": 0,
+ *         "writers": 0, "written": [3, 4],
  *         "grid": [["attention_fwd.tile", 20, 7], ...],
  *         "asserts": [["attention_fwd.tile", 31, 3, "no keys"], ...]}
  *
@@ -100,6 +101,15 @@ static bool has_image(const tc_entry *e)
     return tc_entry_find(e, "ptx") != NULL;
 }
 
+static bool read_profile(tc_record meta, tc_profile_shape *s)
+{
+    enum { MOST_WRITERS = TC_MAX_WARPS / 4 + 2 };
+    return number_of(meta, "records", 0, TC_MAX_PROFILE, &s->records) &&
+           (!s->records || tc_is_profile(s->records)) &&
+           number_of(meta, "writers", s->records != 0, MOST_WRITERS,
+                     &s->writers);
+}
+
 static bool read_meta(tc_gpu_code *c)
 {
     enum { MOST_THREADS = 1024 };
@@ -119,7 +129,8 @@ static bool read_meta(tc_gpu_code *c)
            number_of(j, "shared", 0, TC_MAX_SHARED, &m->shared_bytes) &&
            number_of(j, "ptxas", 0, 3, &m->ptxas_level) &&
            read_maps(tc_record_get(j, "maps"), m) &&
-           has_image(&c->code.entry) && tc_entry_find(&c->code.entry, "header");
+           read_profile(j, &m->profile) && has_image(&c->code.entry) &&
+           tc_entry_find(&c->code.entry, "header");
 }
 
 static void drop(tc_code *code)

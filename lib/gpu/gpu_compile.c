@@ -4,6 +4,7 @@
  * in the cache, else compiled; then put together and loaded.
  */
 #include "lib/gpu/gpu.h"
+#include "lib/program/marks.h"
 #include "lib/program/plan.h"
 
 #include <assert.h>
@@ -59,11 +60,15 @@ static tc_gpu_code *make(const tc_making *m)
         return NULL;
     tc_text machine = {.arena = &job->cx->arena};
     tc_module_print(&machine, job->module, TC_PRINT_PLAIN);
+    tc_text marks = {.arena = &job->cx->arena};
+    tc_func *f = tc_func_find(job->module, m->kernel);
+    if (f && f->profile)
+        tc_marks_json(&marks, f, m->target);
     if (!tc_nvptx_compile(job->module, m->target, &code))
         return NULL;
     job->foreign = code.ptx;
-    bool ok = tc_gpu_encode(job->module, &code, &m->recipe, tile, machine.data,
-                            &entry);
+    tc_gpu_texts texts = {tile, machine.data, marks.data};
+    bool ok = tc_gpu_encode(job->module, &code, &m->recipe, &texts, &entry);
     job->foreign = NULL;
     tc_nvptx_code_free(&code);
     if (!ok) {

@@ -50,20 +50,28 @@ static void add_members(tc_record_writer *meta, const tc_coding *c)
     tc_record_add_int(meta, "counts", code->counts_tiles);
     tc_record_add_int(meta, "early", code->starts_early);
     tc_record_add_int(meta, "reports", code->has_reports);
+    tc_record_add_int(meta, "records", code->profile.records);
+    tc_record_add_int(meta, "writers",
+                      code->profile.records ? code->profile.writers : 0);
 }
 
 bool tc_gpu_encode(tc_module *m, const tc_nvptx_code *code,
-                   const tc_recipe *recipe, const char *tile,
-                   const char *machine, tc_entry *out)
+                   const tc_recipe *recipe, const tc_gpu_texts *texts,
+                   tc_entry *out)
 {
-    tc_cache_section more[] = {{"machine", machine, strlen(machine)},
-                               {"ptx", code->ptx, code->ptx_len}};
+    tc_cache_section more[3] = {
+        {"machine", texts->machine, strlen(texts->machine)},
+        {"ptx", code->ptx, code->ptx_len}};
+    unsigned nmore = 2;
+    if (texts->marks)
+        more[nmore++] =
+            (tc_cache_section){"marks", texts->marks, strlen(texts->marks)};
     tc_coding c = {.f = tc_meta_kernel(m),
                    .recipe = recipe,
-                   .tile = tile,
+                   .tile = texts->tile,
                    .code = code,
                    .add = add_members,
                    .more = more,
-                   .nmore = sizeof more / sizeof *more};
+                   .nmore = nmore};
     return tc_code_encode(&c, out);
 }

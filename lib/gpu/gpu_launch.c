@@ -292,6 +292,8 @@ static tilec_status call_with(struct attempt *t, unsigned char *bytes)
         return s;
     if (m->has_reports)
         gpu_launch_put(&p, &l->report, sizeof l->report);
+    if (m->profile.records)
+        gpu_launch_put(&p, &l->ring, sizeof l->ring);
     tc_gpu_call c = {l, m, r->grid, bytes, p.at.n};
     int code = tc_gpu_submit(&c, r->options->stream);
     if (code)

@@ -7,6 +7,7 @@
  * All that may allocate, synchronise or take long is done here, so that a
  * launch does none of it and can be captured into a graph.
  */
+#include "lib/gpu/gpu_profile.h"
 #include "lib/gpu/gpu_state.h"
 
 #include <stdio.h>
@@ -280,6 +281,8 @@ static int make_buffers(tc_gpu_loaded *l, const tc_gpu_meta *m)
     l->spare = l->report + TC_GPU_SPARE_BYTES;
     if (!code && m->counts_tiles)
         l->counters = tc_gpu_counters_new(l->cuda, &code);
+    if (!code && m->profile.records)
+        code = tc_gpu_profile_new(l, &m->profile);
     if (!code && m->nmaps)
         l->maps = tc_gpu_maps_new(m);
     return !code && m->nmaps && !l->maps ? TC_CU_OUT_OF_MEMORY : code;
@@ -292,6 +295,8 @@ static void unload(tc_gpu_loaded *l, bool is_gone)
     tc_gpu_maps_free(l->maps);
     if (l->report && !is_gone)
         l->cuda->mem_free(l->report);
+    if (l->rings && !is_gone)
+        l->cuda->mem_free(l->rings);
     if (l->module && !is_gone)
         l->cuda->module_unload(l->module);
     free(l);

@@ -62,6 +62,7 @@ typedef struct workload {
     double flops; /* 0: not known */
     char flops_from[96];
 
+    bool needs_no_check; /* set before workload_prepare */
     bool is_checked;
     char checked[160]; /* what is */
     double tolerance;  /* 0: by type */
