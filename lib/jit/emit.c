@@ -6,6 +6,7 @@
 #include "lib/host/host_code.h"
 #include "lib/program/plan.h"
 #include "lib/program/schedule.h"
+#include "lib/program/timeline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,14 @@ static void print_schedule(const struct reading *r, tc_func *f)
     r->e->text = strdup(text.data);
 }
 
+static void print_timeline(const struct reading *r, tc_func *f)
+{
+    tc_text text = {.arena = &r->m->arena};
+    tc_timeline_json(&text, f, r->e->k->target);
+    tc_text_add(&text, "\n");
+    r->e->text = strdup(text.data);
+}
+
 static void read_again(void *arg)
 {
     struct reading *r = arg;
@@ -114,6 +123,8 @@ static void read_again(void *arg)
     tc_func *f = tc_func_find(r->m, e->k->func->name);
     if (strcmp(e->what, "schedule") == 0)
         print_schedule(r, f);
+    else if (strcmp(e->what, "timeline") == 0)
+        print_timeline(r, f);
     else
         e->text = e->k->host ? tc_host_emit(f, e->what, NULL)
                              : tc_nvptx_llvm(r->m, e->k->target, e->what);
@@ -269,12 +280,17 @@ static const struct form host_forms[] = {{"tile", emit_section},
                                          {"llvm-opt", emit_again},
                                          {"asm", emit_again},
                                          {0}};
-static const struct form gpu_forms[] = {
-    {"tile", emit_section},   {"machine", emit_section},
-    {"schedule", emit_again}, {"json", emit_json},
-    {"llvm", emit_again},     {"llvm-opt", emit_again},
-    {"ptx", emit_section},    {"cubin", emit_cubin},
-    {"sass", emit_sass},      {0}};
+static const struct form gpu_forms[] = {{"tile", emit_section},
+                                        {"machine", emit_section},
+                                        {"schedule", emit_again},
+                                        {"timeline", emit_again},
+                                        {"json", emit_json},
+                                        {"llvm", emit_again},
+                                        {"llvm-opt", emit_again},
+                                        {"ptx", emit_section},
+                                        {"cubin", emit_cubin},
+                                        {"sass", emit_sass},
+                                        {0}};
 
 static const struct form plan_host_forms[] = {{"tile", emit_parts},
                                               {"schedule", emit_parts},

@@ -2,6 +2,7 @@
 #include "lib/program/marks.h"
 
 #include "lib/program/json_text.h"
+#include "lib/program/timeline.h"
 #include "passes/analysis/roles.h"
 #include "passes/profile/section.h"
 #include "passes/target/machine_model.h"
@@ -117,5 +118,7 @@ void tc_marks_json(tc_text *out, tc_func *f, const tc_target *target)
     put_writers(&l, groups);
     put_list(&l, groups, true);
     put_list(&l, groups, false);
-    tc_text_add(out, ",\"model\":null}");
+    tc_text_add(out, ",\"model\":");
+    tc_timeline_json(out, f, target);
+    tc_text_add(out, "}");
 }

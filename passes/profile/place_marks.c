@@ -53,13 +53,9 @@ static bool has_sections(placing *p, const tc_op *op)
 
 static tc_section section_of(placing *p, const tc_op *op)
 {
-    tc_section s = tc_section_of(p->cx, op);
-    if (s.kind || !op->nregions || tc_op_combines(op))
-        return s;
-    tc_each_nested (inner, op->regions[0])
-        if (tc_section_of(p->cx, inner).kind)
-            return tc_section_of(p->cx, inner);
-    return s;
+    return op->nregions && !tc_op_combines(op)
+               ? tc_section_of_regions(p->cx, op)
+               : tc_section_of(p->cx, op);
 }
 
 static void place_in(placing *p, tc_region *r, tc_section now)

@@ -119,6 +119,58 @@ tc_section tc_section_of(tc_context *cx, const tc_op *op)
     return (tc_section){NULL, NULL};
 }
 
+tc_section tc_section_of_regions(tc_context *cx, const tc_op *op)
+{
+    tc_section all = {NULL, NULL};
+    for (unsigned i = 0; i < op->nregions; i++)
+        tc_each_nested (inner, op->regions[i]) {
+            tc_section s = tc_section_of(cx, inner);
+            if (s.kind && strcmp(s.kind, "math") != 0)
+                return (tc_section){NULL, NULL};
+            all = s.kind ? s : all;
+        }
+    return all;
+}
+
+/* ---- Words ---- */
+
+static const struct {
+    const char *kind, *words, *span;
+} kinds[] = {{"begin", "begin", "other"},
+             {"end", "end", "other"},
+             {"wait", "wait", "wait"},
+             {"turn", "take the turn", "turn"},
+             {"issue", "issue", "product"},
+             {"await", "await", "wait"},
+             {"math", "math", "math"},
+             {"release", "release", "other"},
+             {"copy", "copy to", "copy"},
+             {"store", "store", "store"},
+             {"load", "load", "copy"},
+             {"barrier", "barrier", "barrier"},
+             {"tile", "request the next tile", "other"}};
+enum { NKINDS = sizeof kinds / sizeof *kinds };
+
+static unsigned find_kind(const char *kind)
+{
+    unsigned i = 0;
+    while (i < NKINDS && strcmp(kinds[i].kind, kind) != 0)
+        i++;
+    return i;
+}
+
+const char *tc_section_words(const char *kind)
+{
+    unsigned i = find_kind(kind);
+    return i < NKINDS ? kinds[i].words : kind;
+}
+
+const char *tc_section_span(const char *kind)
+{
+    unsigned i = find_kind(kind);
+    return i < NKINDS ? kinds[i].span : "other";
+}
+
 bool tc_section_continues(tc_section now, tc_section next)
 {
     if (!now.kind || strcmp(now.kind, next.kind) != 0)

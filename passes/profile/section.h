@@ -16,6 +16,9 @@ typedef struct tc_section {
 } tc_section;
 
 tc_section tc_section_of(tc_context *cx, const tc_op *op);
+/* Of an op with regions: that of what it computes, if that is one section; NULL
+ * kind: it has several, or none. */
+tc_section tc_section_of_regions(tc_context *cx, const tc_op *op);
 /* Does an op that has both continue the section? */
 bool tc_section_continues(tc_section now, tc_section next);
 
@@ -27,6 +30,11 @@ const char *tc_section_name(tc_context *cx, const tc_value *v);
 const char *tc_section_product(tc_context *cx, const tc_value *product);
 /* "for %n0", "while" */
 const char *tc_section_loop(tc_context *cx, const tc_op *loop);
+
+/* "await" of a kind, as tables write it; "wait": the kind of span in timelines
+ * (docs/profile.md). The kind itself, and "other", of an unknown one. */
+const char *tc_section_words(const char *kind);
+const char *tc_section_span(const char *kind);
 
 /* Does the op compute a tile, in a way that takes time? */
 bool tc_is_tile_math(const tc_op *op);

@@ -172,6 +172,8 @@ enum {
      * of CTAs that share an SM. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,
     TC_L2_BYTES_PER_CYCLE = 50,
+    /* From the issue of a TMA load of what is in L2 to its mbarrier. */
+    TC_COPY_LATENCY_CYCLES = 700,
     TC_STORE_BYTES_PER_CYCLE = 20,
     TC_MERGE_BYTES_PER_CYCLE = 12,
     TC_MERGE_CYCLES = 4000,

@@ -124,8 +124,6 @@ typedef struct section_text {
     char text[NAME_ROOM + 16];
 } section_text;
 section_text section_name(const profile_mark *m);
-/* The kind of a span in timelines: "wait", "product", .. */
-const char *span_kind(const char *kind);
 
 void show_profile(const recording *r, const profile_statistics *s);
 int print_timeline(const recording *r, const profile_statistics *s);

@@ -4,50 +4,17 @@
  */
 #include "tools/profile/profile.h"
 
+#include "passes/profile/section.h"
+
 #include <stdio.h>
 #include <string.h>
-
-/* The words of a section's line and of the schedule's lines
- * (lib/program/schedule.c) are the same. */
-static const struct {
-    const char *kind, *words, *span;
-} kinds[] = {{"begin", "begin", "other"},
-             {"end", "end", "other"},
-             {"wait", "wait", "wait"},
-             {"turn", "take the turn", "turn"},
-             {"issue", "issue", "product"},
-             {"await", "await", "wait"},
-             {"math", "math", "math"},
-             {"release", "release", "other"},
-             {"copy", "copy to", "copy"},
-             {"store", "store", "store"},
-             {"load", "load", "copy"},
-             {"barrier", "barrier", "barrier"},
-             {"tile", "request the next tile", "other"}};
-enum { NKINDS = sizeof kinds / sizeof *kinds };
-
-static unsigned find_kind(const char *kind)
-{
-    unsigned i = 0;
-    while (i < NKINDS && strcmp(kinds[i].kind, kind) != 0)
-        i++;
-    return i;
-}
 
 section_text section_name(const profile_mark *m)
 {
     section_text s;
-    unsigned i = find_kind(m->kind);
-    snprintf(s.text, sizeof s.text, "%s%s%s",
-             i < NKINDS ? kinds[i].words : m->kind, *m->name ? " " : "",
-             m->name);
+    snprintf(s.text, sizeof s.text, "%s%s%s", tc_section_words(m->kind),
+             *m->name ? " " : "", m->name);
     return s;
-}
-
-const char *span_kind(const char *kind)
-{
-    unsigned i = find_kind(kind);
-    return i < NKINDS ? kinds[i].span : "other";
 }
 
 static void show_section(const recording *r, const profile_statistics *s,

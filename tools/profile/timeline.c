@@ -3,8 +3,10 @@
  * The profile as JSON: a few steps of one program as spans, and the sections of
  * all (docs/profile.md has the members).
  */
-#include "tools/common/row.h"
 #include "tools/profile/profile.h"
+
+#include "passes/profile/section.h"
+#include "tools/common/row.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -67,7 +69,7 @@ static void add_span(picture *p, int track, double start, double end,
     cJSON_AddNumberToObject(span, "track", track);
     cJSON_AddNumberToObject(span, "start", start);
     cJSON_AddNumberToObject(span, "end", end);
-    cJSON_AddStringToObject(span, "kind", span_kind(m->kind));
+    cJSON_AddStringToObject(span, "kind", tc_section_span(m->kind));
     cJSON_AddStringToObject(span, "name", section_name(m).text);
     if (step >= 0)
         cJSON_AddNumberToObject(span, "step", step);
@@ -146,7 +148,7 @@ static void add_sections(const picture *p, cJSON *to)
         cJSON_AddStringToObject(item, "role", m->role);
         cJSON_AddStringToObject(item, "loop", t->loops[m->loop].name);
         cJSON_AddNumberToObject(item, "loop_index", m->loop);
-        cJSON_AddStringToObject(item, "kind", span_kind(m->kind));
+        cJSON_AddStringToObject(item, "kind", tc_section_span(m->kind));
         cJSON_AddStringToObject(item, "name", section_name(m).text);
         add_place(item, m->line, m->column);
         add_spread(item, s);

@@ -7,6 +7,8 @@
  */
 #include "tools/profile/profile.h"
 
+#include "passes/profile/section.h"
+
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -77,7 +79,7 @@ static void put_ring(trace *t, const profile_ring *ring, char *const *names)
             "\"cat\":\"%s\",\"name\":%s,\"args\":{\"cycles\":%llu,\"line\":%u}"
             "}",
             ring->program, ring->writer, begin + (double)e[i].at / t->mhz,
-            (double)(e[i + 1].at - e[i].at) / t->mhz, span_kind(m->kind),
+            (double)(e[i + 1].at - e[i].at) / t->mhz, tc_section_span(m->kind),
             names[e[i].mark - 1], (unsigned long long)(e[i + 1].at - e[i].at),
             m->line);
     }

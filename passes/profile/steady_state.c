@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A simulation of one CTA: each warp group and the producer go through their
+ * sections; a unit (tensor cores, special functions, copies) serves requests in
+ * the order of time.
+ *
+ *   group 0    | wait k | issue q k | math ................. | release |
+ *   group 1             | wait k  | turn ... | issue q k | math ....
+ *   tensor cores        [ group 0 q k ][ group 1 q k ]
+ *
+ * The step is the one without rare branches; what the model does not know (a
+ * barrier, a store, the issue of an instruction) takes no time. So a modelled
+ * step is a bound that a measured one approaches.
+ */
+#include "passes/profile/steady_state.h"
+
+#include "passes/analysis/roles.h"
+#include "passes/schedule/cost.h"
+#include "passes/target/machine_model.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    STEPS = 16, /* simulated ones; those from FIRST to LAST are measured */
+    FIRST = 8,
+    LAST = 12,
+    MOST_SECTIONS = 64,
+    MOST_GROUPS = 8,
+    MOST_RINGS = 16,
+    MOST_IN_FLIGHT = 64,
+    MOST_SPANS = 4096
+};
+
+/* ---- The step's sections ---- */
+
+typedef struct reading {
+    tc_arena *a;
+    tc_context *cx;
+    const tc_target *target;
+    double groups;
+    tc_step_section *list;
+    unsigned n, mark;
+    bool too_many;
+} reading;
+
+/* Of an op that computes a tile, with the ops in it. */
+static double lane_cycles(const tc_op *op)
+{
+    double sum = 0;
+    const tc_type *t = op->nout ? op->out[0]->type : NULL;
+    if (tc_op_combines(op) && op->nin)
+        t = op->in[0]->type;
+    if (t && t->kind == TC_TILE && tc_is_tile_math(op)) {
+        double each = tc_op_has(op, TC_ELEMENTWISE) || tc_op_combines(op);
+        if (op->code == TC_CAST && tc_type_bytes(t->elem) == 2)
+            each = 0.5; /* two elements an instruction */
+        sum += each * (double)tc_type_count(t) / TC_LANES_PER_CYCLE;
+    }
+    for (unsigned i = 0; i < op->nregions && !tc_op_combines(op); i++)
+        tc_each_op (inner, op->regions[i])
+            sum += lane_cycles(inner);
+    return sum;
+}
+
+static tc_step_section *section_at(reading *r, const tc_op *op, tc_section is)
+{
+    tc_step_section *last = r->n ? &r->list[r->n - 1] : NULL;
+    bool is_apart =
+        strcmp(is.kind, "release") == 0 || strcmp(is.kind, "copy") == 0;
+    if (last && !r->mark && !is_apart && tc_section_continues(last->is, is))
+        return last;
+    if (r->n == MOST_SECTIONS) {
+        r->too_many = true;
+        return last;
+    }
+    tc_step_section *s = &r->list[r->n++];
+    *s = (tc_step_section){.op = op, .is = is, .mark = r->mark};
+    r->mark = 0;
+    return s;
+}
+
+static void read_op(reading *r, const tc_op *op)
+{
+    tc_section is = tc_section_of(r->cx, op);
+    if (op->code == TC_MARK) {
+        r->mark = (unsigned)tc_op_int(op, "number");
+        return;
+    }
+    if (op->nregions && !tc_op_combines(op))
+        is = tc_section_of_regions(r->cx, op);
+    if (!is.kind)
+        return;
+    tc_step_section *s = section_at(r, op, is);
+    double of_groups = 1 / r->groups;
+    if (op->code == TC_MMA)
+        s->products += of_groups * (double)tc_product_cycles(r->target, op);
+    else
+        s->lanes += of_groups * lane_cycles(op);
+    s->special += of_groups * (double)tc_special_cycles(r->target, op);
+    if (op->code == TC_MMA_WAIT)
+        s->pending = (unsigned)tc_op_int(op, "pending");
+    if (op->code == TC_MBARRIER_WAIT || op->code == TC_MBARRIER_ARRIVE)
+        s->mbarrier = op->in[0];
+    if (op->code == TC_MBARRIER_ARRIVE && tc_op_has_attr(op, "bytes"))
+        s->bytes = (double)tc_op_int(op, "bytes");
+}
+
+static unsigned read_step(reading *r, const tc_op *loop)
+{
+    r->list = tc_arena_array(r->a, tc_step_section, MOST_SECTIONS);
+    r->n = r->mark = 0;
+    tc_each_op (op, loop->regions[loop->nregions - 1])
+        read_op(r, op);
+    return r->n;
+}
+
+/* ---- The hot loops ---- */
+
+static double products_of(const tc_target *t, const tc_op *loop)
+{
+    double sum = 0;
+    tc_each_op (op, loop->regions[loop->nregions - 1])
+        if (op->code == TC_MMA)
+            sum += (double)tc_product_cycles(t, op);
+    return sum;
+}
+
+static double bytes_of(const tc_op *loop)
+{
+    double sum = 0;
+    tc_each_op (op, loop->regions[loop->nregions - 1])
+        if (op->code == TC_MBARRIER_ARRIVE && tc_op_has_attr(op, "bytes"))
+            sum += (double)tc_op_int(op, "bytes");
+    return sum;
+}
+
+/* The loop with most cycles of products (of several the first), or of the
+ * producer with most bytes. */
+static const tc_op *find_loop(const tc_target *t, const tc_region *r)
+{
+    const tc_op *best = NULL;
+    double most = 0;
+    tc_each_nested (op, r) {
+        if (!tc_op_is_loop(op))
+            continue;
+        double n = t ? products_of(t, op) : bytes_of(op);
+        if (n > most) {
+            most = n;
+            best = op;
+        }
+    }
+    return best;
+}
+
+/* ---- The simulation ---- */
+
+/* A ring of mbarriers: when its n-th phase was completed, by all arrivals. */
+typedef struct phases {
+    const tc_value *mbarrier;
+    unsigned slots;
+    unsigned narrived[STEPS + 1]; /* groups */
+    double at[STEPS + 1];
+} phases;
+
+typedef struct agent {
+    bool produces;
+    unsigned group, pc, step;
+    double now;
+    unsigned turns, nwaited[MOST_RINGS], narrived[MOST_RINGS];
+    unsigned nflying;
+    double flying[MOST_IN_FLIGHT]; /* ends of products, oldest first */
+    double begun[STEPS + 1];       /* steps */
+} agent;
+
+typedef struct simulation {
+    tc_arena *a;
+    tc_steady_state *s;
+    agent agents[MOST_GROUPS + 1];
+    unsigned nagents, nrings;
+    phases rings[MOST_RINGS];
+    double tensor_free, special_free, copies_free;
+    unsigned passed[MOST_GROUPS]; /* turns that a group was given */
+    double pass_at[MOST_GROUPS];
+    tc_span *spans;
+    unsigned nspans;
+    bool failed;
+} simulation;
+
+/* -1: too many of them. */
+static int ring_of(simulation *x, const tc_value *mbarrier)
+{
+    for (unsigned i = 0; i < x->nrings; i++)
+        if (x->rings[i].mbarrier == mbarrier)
+            return (int)i;
+    if (x->nrings == MOST_RINGS)
+        return -1;
+    unsigned slots = mbarrier->type->slots ? mbarrier->type->slots : 1;
+    x->rings[x->nrings] = (phases){.mbarrier = mbarrier, .slots = slots};
+    return (int)x->nrings++;
+}
+
+static void add_span(simulation *x, tc_track_kind track, const agent *a,
+                     double start, double end, const tc_step_section *section)
+{
+    if (x->nspans < MOST_SPANS && end > start)
+        x->spans[x->nspans++] =
+            (tc_span){track, a->group, start, end, a->step, section};
+}
+
+static const tc_step_section *section_of(const simulation *x, const agent *a)
+{
+    return a->produces ? &x->s->producer[a->pc] : &x->s->sections[a->pc];
+}
+
+/* Is the mbarrier one that the other side completes in its step? */
+static bool has_arrival(const simulation *x, const agent *a, const tc_value *m)
+{
+    const tc_step_section *list = a->produces ? x->s->sections : x->s->producer;
+    unsigned n = a->produces ? x->s->nsections : x->s->nproducer;
+    for (unsigned i = 0; i < n; i++)
+        if (list[i].mbarrier == m && strcmp(list[i].is.kind, "wait") != 0)
+            return true;
+    return false;
+}
+
+/* When the wait ends; below 0: not known yet. The producer's first waits for
+ * each slot pass at once. */
+static double end_of_wait(simulation *x, agent *a, const tc_step_section *s,
+                          int ring)
+{
+    phases *p = &x->rings[ring];
+    unsigned n = a->nwaited[ring];
+    if (!has_arrival(x, a, s->mbarrier) || (a->produces && n < p->slots))
+        return a->now;
+    unsigned phase = a->produces ? n - p->slots : n;
+    unsigned arrivals = a->produces ? x->s->ngroups : 1;
+    if (phase > STEPS || p->narrived[phase] < arrivals)
+        return -1;
+    return fmax(a->now, p->at[phase]);
+}
+
+static void arrive(simulation *x, agent *a, int ring, double at)
+{
+    phases *p = &x->rings[ring];
+    unsigned n = a->narrived[ring]++;
+    if (n > STEPS)
+        return;
+    p->narrived[n]++;
+    p->at[n] = fmax(p->at[n], at);
+}
+
+static double serve(double *unit_free, double now, double cycles)
+{
+    double start = fmax(*unit_free, now);
+    *unit_free = start + cycles;
+    return start;
+}
+
+static void issue(simulation *x, agent *a, const tc_step_section *s)
+{
+    double start = serve(&x->tensor_free, a->now, s->products);
+    add_span(x, TC_TRACK_PRODUCTS, a, start, start + s->products, s);
+    if (a->nflying < MOST_IN_FLIGHT)
+        a->flying[a->nflying++] = start + s->products;
+}
+
+static double await(agent *a, unsigned pending)
+{
+    unsigned ended = a->nflying > pending ? a->nflying - pending : 0;
+    double at = ended ? fmax(a->now, a->flying[ended - 1]) : a->now;
+    a->nflying -= ended;
+    memmove(a->flying, a->flying + ended, a->nflying * sizeof *a->flying);
+    return at;
+}
+
+static double compute(simulation *x, agent *a, const tc_step_section *s)
+{
+    double end = a->now + s->lanes;
+    if (s->products > 0) {
+        double start = serve(&x->tensor_free, a->now, s->products);
+        add_span(x, TC_TRACK_PRODUCTS, a, start, start + s->products, s);
+        end = fmax(end, start + s->products);
+    }
+    if (s->special > 0) {
+        double start = serve(&x->special_free, a->now, s->special);
+        add_span(x, TC_TRACK_SPECIAL, a, start, start + s->special, s);
+        end = fmax(end, start + s->special);
+    }
+    return end;
+}
+
+static void copy(simulation *x, agent *a, const tc_step_section *s)
+{
+    double cycles = s->bytes / TC_L2_BYTES_PER_CYCLE;
+    double start = serve(&x->copies_free, a->now, cycles);
+    add_span(x, TC_TRACK_COPIES, a, start, start + cycles, s);
+    int ring = s->mbarrier ? ring_of(x, s->mbarrier) : -1;
+    if (ring >= 0)
+        arrive(x, a, ring, start + cycles + TC_COPY_LATENCY_CYCLES);
+}
+
+static void release(simulation *x, agent *a, const tc_step_section *s)
+{
+    if (s->mbarrier) {
+        int ring = ring_of(x, s->mbarrier);
+        if (ring >= 0)
+            arrive(x, a, ring, a->now);
+    } else if (s->op->code == TC_ORDER_ARRIVE) {
+        unsigned next = (a->group + 1) % x->s->ngroups;
+        x->passed[next]++;
+        x->pass_at[next] = a->now;
+    }
+}
+
+/* When the section ends; below 0: what it waits for has no time yet. */
+static double run_section(simulation *x, agent *a, const tc_step_section *s)
+{
+    const char *kind = s->is.kind;
+    if (strcmp(kind, "wait") == 0 && s->mbarrier) {
+        int ring = ring_of(x, s->mbarrier);
+        double end = ring < 0 ? a->now : end_of_wait(x, a, s, ring);
+        if (ring >= 0 && end >= 0)
+            a->nwaited[ring]++;
+        return end;
+    }
+    if (strcmp(kind, "turn") == 0) {
+        if (x->passed[a->group] <= a->turns)
+            return -1;
+        a->turns++;
+        return fmax(a->now, x->pass_at[a->group]);
+    }
+    if (strcmp(kind, "issue") == 0)
+        issue(x, a, s);
+    else if (strcmp(kind, "await") == 0)
+        return await(a, s->pending);
+    else if (strcmp(kind, "copy") == 0)
+        copy(x, a, s);
+    else if (strcmp(kind, "release") == 0)
+        release(x, a, s);
+    else if (strcmp(kind, "math") == 0)
+        return compute(x, a, s);
+    return a->now;
+}
+
+static bool advance(simulation *x, agent *a)
+{
+    const tc_step_section *s = section_of(x, a);
+    double end = run_section(x, a, s);
+    if (end < 0)
+        return false;
+    add_span(x, a->produces ? TC_TRACK_PRODUCER : TC_TRACK_GROUP, a, a->now,
+             end, s);
+    a->now = end;
+    if (++a->pc < (a->produces ? x->s->nproducer : x->s->nsections))
+        return true;
+    a->pc = 0;
+    a->begun[++a->step] = a->now;
+    return true;
+}
+
+/* The one that is behind the others goes on; of those that cannot, the next. */
+static bool step_once(simulation *x)
+{
+    bool tried[MOST_GROUPS + 1] = {false};
+    for (unsigned n = 0; n < x->nagents; n++) {
+        agent *next = NULL;
+        for (unsigned i = 0; i < x->nagents; i++) {
+            agent *a = &x->agents[i];
+            if (!tried[i] && a->step < STEPS && (!next || a->now < next->now))
+                next = a;
+        }
+        if (!next)
+            return false;
+        if (advance(x, next))
+            return true;
+        tried[next - x->agents] = true;
+    }
+    return false;
+}
+
+static bool simulate(simulation *x)
+{
+    tc_steady_state *s = x->s;
+    for (unsigned i = 0; i < s->ngroups; i++)
+        x->agents[x->nagents++] = (agent){.group = i};
+    if (s->nproducer)
+        x->agents[x->nagents++] = (agent){.produces = true};
+    x->passed[0] = 1;
+    x->spans = tc_arena_array(x->a, tc_span, MOST_SPANS);
+    while (step_once(x))
+        ;
+    for (unsigned i = 0; i < s->ngroups; i++)
+        if (x->agents[i].step <= LAST)
+            return false;
+    return true;
+}
+
+/* ---- The steady state ---- */
+
+static bool is_of_role(const tc_span *p)
+{
+    return p->track == TC_TRACK_GROUP || p->track == TC_TRACK_PRODUCER;
+}
+
+/* Durations of sections, and the spans of the steps that are shown, from the
+ * first group's. */
+static void conclude(simulation *x)
+{
+    enum { SHOWN = 3 };
+    tc_steady_state *s = x->s;
+    const double *begun = x->agents[0].begun;
+    double from = begun[FIRST];
+    s->cycles = (begun[LAST] - from) / (LAST - FIRST);
+    s->shown = begun[FIRST + SHOWN] - from;
+    s->spans = tc_arena_array(x->a, tc_span, x->nspans + 1);
+    for (unsigned i = 0; i < x->nspans; i++) {
+        tc_span p = x->spans[i];
+        tc_step_section *of = (tc_step_section *)(uintptr_t)p.section;
+        bool producer = p.track == TC_TRACK_PRODUCER;
+        if (is_of_role(&p) && p.step >= FIRST && p.step < LAST)
+            of->cycles += (p.end - p.start) / (LAST - FIRST) /
+                          (producer ? 1 : s->ngroups);
+        p.start = fmax(p.start - from, 0);
+        p.end = fmin(p.end - from, s->shown);
+        if (p.end > p.start)
+            s->spans[s->nspans++] = p;
+    }
+}
+
+static void sum_units(tc_steady_state *s)
+{
+    for (unsigned i = 0; i < s->nsections; i++) {
+        s->products += s->ngroups * s->sections[i].products;
+        s->special += s->ngroups * s->sections[i].special;
+        s->lanes += s->ngroups * s->sections[i].lanes;
+    }
+    for (unsigned i = 0; i < s->nproducer; i++)
+        s->copies += s->producer[i].bytes / TC_L2_BYTES_PER_CYCLE;
+}
+
+const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
+                                          const tc_target *target)
+{
+    const tc_op *roles = tc_roles_of(f);
+    const tc_region *body = roles ? tc_consumers(roles) : f->body;
+    if (!target->products_per_cycle || !f->warps)
+        return NULL;
+    tc_steady_state *s = tc_arena_new(a, tc_steady_state);
+    *s = (tc_steady_state){.loop = find_loop(target, body),
+                           .ngroups = tc_warpgroups(f->warps)};
+    if (s->ngroups == 0)
+        s->ngroups = 1;
+    if (!s->loop || s->ngroups > MOST_GROUPS)
+        return NULL;
+    reading r = {a, f->module->cx, target, s->ngroups, NULL, 0, 0, false};
+    s->nsections = read_step(&r, s->loop);
+    s->sections = r.list;
+    const tc_op *loads = roles ? find_loop(NULL, tc_producer(roles)) : NULL;
+    if (loads) {
+        r.groups = 1;
+        s->nproducer = read_step(&r, loads);
+        s->producer = r.list;
+    }
+    simulation *x = tc_arena_new(a, simulation);
+    *x = (simulation){.a = a, .s = s};
+    sum_units(s);
+    if (r.too_many || !s->nsections || !simulate(x))
+        return NULL;
+    conclude(x);
+    return s;
+}

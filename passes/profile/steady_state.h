@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The modelled steady state of a kernel's hot loop: when each warp group is in
+ * which section of its step, and when tensor cores, special functions and copies
+ * are busy.
+ */
+#ifndef TC_STEADY_STATE_H
+#define TC_STEADY_STATE_H
+
+#include "ir/ir.h"
+#include "passes/profile/section.h"
+#include "passes/target/target.h"
+
+/* A section of a step. Cycles are those of one warp group. */
+typedef struct tc_step_section {
+    const tc_op *op; /* the first of it */
+    tc_section is;
+    unsigned mark;            /* number of the `mark` before it; 0: none */
+    unsigned pending;         /* of `await` */
+    double products, special; /* cycles that it asks of the units */
+    double lanes;             /* cycles of elementwise ops */
+    double bytes;             /* of `copy` */
+    const tc_value *mbarrier; /* of `wait`, `release`, `copy` */
+    double cycles;            /* modelled duration in the steady state */
+} tc_step_section;
+
+typedef enum tc_track_kind {
+    TC_TRACK_PRODUCER,
+    TC_TRACK_GROUP,
+    TC_TRACK_PRODUCTS,
+    TC_TRACK_SPECIAL,
+    TC_TRACK_COPIES
+} tc_track_kind;
+
+typedef struct tc_span {
+    tc_track_kind track;
+    unsigned group; /* that the track is of, or that asked the unit */
+    double start, end;
+    unsigned step;
+    const tc_step_section *section;
+} tc_span;
+
+/* cycles of a step; the spans of `shown` cycles. In the arena. */
+typedef struct tc_steady_state {
+    const tc_op *loop;
+    unsigned ngroups;
+    double cycles, shown;
+    unsigned nsections; /* of the loop's step, then of the producer's */
+    unsigned nproducer;
+    tc_step_section *sections, *producer;
+    unsigned nspans;
+    tc_span *spans;
+    /* Cycles that a step asks of each unit, of all groups. */
+    double products, special, lanes, copies;
+} tc_steady_state;
+
+/* NULL: the kernel has no loop of products, or one that the model does not
+ * know. */
+const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
+                                          const tc_target *target);
+
+#endif
