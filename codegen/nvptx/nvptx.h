@@ -47,8 +47,8 @@ enum { TC_MAX_TENSOR_MAPS = 16 };
  * writer, a warp group or a role, has a ring of `records` tc_profile_record, a
  * power of two; after all rings follow as many tc_profile_head. Program p,
  * writer w have number p * writers + w. Memory is aligned to a ring's bytes and
- * zero before the launch. The consumer's warp groups are the first writers, then
- * come the producer and the transposer. */
+ * zero before the launch. The consumer's warp groups are the first writers,
+ * then come the producer and the transposer. */
 enum { TC_PROFILE_PROGRAMS = 512 };
 typedef struct tc_profile_record {
     uint32_t clock, mark; /* the mark's number; 0: not written */

@@ -82,8 +82,8 @@
  *      none of the axes of the indices.
  *   33 atomic, atomic_cas: elements are i32, i64, f16, bf16, f32 or f64.
  *   34 print: operands are scalars and tiles.
- * Machine level (35 in verify_type.c, 51 in verify_level.c, 53 in verify_mark.c, the others in
- * verify_machine.c)
+ * Machine level (35 in verify_type.c, 51 in verify_level.c, 53 in
+ * verify_mark.c, the others in verify_machine.c)
  *   35 A layout has the sides of its type, of a tile over 32 lanes and the
  *      kernel's warps, of shared memory over offsets.
  *   36 smem_store, smem_load, smem_copy, async_copy, tma_load, tma_store: the
@@ -117,7 +117,7 @@
  *      kernel has warps, and no function has compile-time parameters.
  *   52 barrier, follow, follow_end: not in the producer. barrier: scope(group)
  *      in the consumer, or in a kernel of whole warp groups without roles.
- *   53 mark: in a kernel with profile(..), in a role if there are any; its
+ *   53 mark: in a kernel with profile(..), in a role if there are any (43); its
  *      number is 1 to 65535. Of a role (or kernel without) one `begin` stands
  *      in the region itself before all other marks, one `end` after them.
  * Plans (verify_plan.c)

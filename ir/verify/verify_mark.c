@@ -6,11 +6,6 @@
 
 enum { MOST_NUMBER = 65535 };
 
-static bool is_roles(const tc_op *op)
-{
-    return op->code == TC_WARP_GROUPS;
-}
-
 /* The region of the mark's role, or the kernel's body. */
 static const tc_region *region_of(const tc_verifier *v, const tc_op *op)
 {
@@ -77,9 +72,5 @@ bool tc_verify_mark(const tc_verifier *v, const tc_op *op)
         return tc_error(v->cx, op->loc,
                         "mark: the kernel has no ring for it, expected "
                         "profile(2048) in its header");
-    if (r == v->f->body && tc_region_any(r, is_roles))
-        return tc_error(v->cx, op->loc,
-                        "mark: outside of the kernel's roles, expected it in a "
-                        "region of warp_groups");
     return check_order(v, op, r);
 }

@@ -94,8 +94,12 @@ tc_change tc_pass_place_marks(tc_func *f, tc_pass_env *env)
     tc_op *roles = tc_roles_of(f);
     if (!f->profile || tc_region_has_op(f->body, TC_MARK))
         return TC_UNCHANGED;
-    for (unsigned i = 0; roles && i < roles->nregions; i++)
-        place_in_role(&p, roles->regions[i]);
+    if (roles) {
+        place_in_role(&p, tc_producer(roles));
+        place_in_role(&p, tc_consumers(roles));
+    }
+    if (roles && tc_transposer(roles))
+        place_in_role(&p, tc_transposer(roles));
     if (!roles)
         place_in_role(&p, f->body);
     if (p.n <= MOST_MARKS)

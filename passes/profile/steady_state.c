@@ -26,7 +26,7 @@ enum {
     FIRST = 8,
     LAST = 12,
     MOST_SECTIONS = 64,
-    MOST_GROUPS = 8,
+    MOST_CONSUMERS = 8,
     MOST_RINGS = 16,
     MOST_IN_FLIGHT = 64,
     MOST_SPANS = 4096
@@ -176,12 +176,12 @@ typedef struct agent {
 typedef struct simulation {
     tc_arena *a;
     tc_steady_state *s;
-    agent agents[MOST_GROUPS + 1];
+    agent agents[MOST_CONSUMERS + 1];
     unsigned nagents, nrings;
     phases rings[MOST_RINGS];
     double tensor_free, special_free, copies_free;
-    unsigned passed[MOST_GROUPS]; /* turns that a group was given */
-    double pass_at[MOST_GROUPS];
+    unsigned passed[MOST_CONSUMERS]; /* turns that a group was given */
+    double pass_at[MOST_CONSUMERS];
     tc_span *spans;
     unsigned nspans;
     bool failed;
@@ -362,7 +362,7 @@ static bool advance(simulation *x, agent *a)
 /* The one that is behind the others goes on; of those that cannot, the next. */
 static bool step_once(simulation *x)
 {
-    bool tried[MOST_GROUPS + 1] = {false};
+    bool tried[MOST_CONSUMERS + 1] = {false};
     for (unsigned n = 0; n < x->nagents; n++) {
         agent *next = NULL;
         for (unsigned i = 0; i < x->nagents; i++) {
@@ -451,7 +451,7 @@ const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
                            .ngroups = tc_warpgroups(f->warps)};
     if (s->ngroups == 0)
         s->ngroups = 1;
-    if (!s->loop || s->ngroups > MOST_GROUPS)
+    if (!s->loop || s->ngroups > MOST_CONSUMERS)
         return NULL;
     reading r = {a, f->module->cx, target, s->ngroups, NULL, 0, 0, false};
     s->nsections = read_step(&r, s->loop);

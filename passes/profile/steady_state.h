@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The modelled steady state of a kernel's hot loop: when each warp group is in
- * which section of its step, and when tensor cores, special functions and copies
- * are busy.
+ * which section of its step, and when tensor cores, special functions and
+ * copies are busy.
  */
 #ifndef TC_STEADY_STATE_H
 #define TC_STEADY_STATE_H
