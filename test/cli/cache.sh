@@ -29,7 +29,7 @@ for what in tile machine schedule llvm llvm-opt ptx json; do
 done
 out_has '"abi"'
 expect 2 compile scale.tile --target sm_80 --emit=asm
-err_has "target sm_80 cannot emit \`asm\`, only tile, machine, schedule, json, llvm"
+err_has "target sm_80 cannot emit \`asm\`, only tile, machine, schedule, timeline, json, llvm"
 expect 2 compile scale.tile --target cpu --emit=ptx --no-cache
 err_has "target cpu cannot emit \`ptx\`"
 expect 2 compile scale.tile --target sm_80 --warps 33
