@@ -49,7 +49,8 @@ static const tool_option options[] = {
      "tile (the optimised program, the default), schedule\n"
      "(roles, buffers, a step of each loop), llvm, llvm-opt,\n"
      "json (parameters, grid, bindings, resources);\n"
-     "cpu: asm; GPU targets: machine, ptx, cubin, sass;\n"
+     "cpu: asm; GPU targets: machine, ptx, cubin, sass, timeline\n"
+     "(the modelled steady state of a step, as JSON);\n"
      "bundle (a file for programs without a compiler; --target\n"
      "may be a list; of `attention`: plans of all combinations)"},
     {"-o", "FILE", "write it there (default: standard output)"},

@@ -314,10 +314,10 @@ START_TEST(emits)
     ck_assert_int_eq(fake->links, 1);
     gpu_expect_says(tilec_kernel_emit(k, "cubin", &data, &last_error),
                     TILEC_USAGE, "a cubin is no text");
-    gpu_expect_says(tilec_kernel_emit(k, "asm", &data, &last_error),
-                    TILEC_USAGE,
-                    "target sm_80 cannot emit `asm`, only tile, machine, "
-                    "schedule, json, llvm, llvm-opt, ptx, cubin and sass");
+    gpu_expect_says(
+        tilec_kernel_emit(k, "asm", &data, &last_error), TILEC_USAGE,
+        "target sm_80 cannot emit `asm`, only tile, machine, "
+        "schedule, timeline, json, llvm, llvm-opt, ptx, cubin and sass");
     char *llvm = gpu_emit(k, "llvm");
     ck_assert_ptr_nonnull(strstr(llvm, "define"));
     tilec_free(llvm);
