@@ -30,7 +30,8 @@ endif()
 # NAME: fuzz/fuzz_NAME.c with SOURCES of the root; seeds are in fuzz/seeds/NAME
 # or SEEDS, words in fuzz/NAME.dict.
 function(fuzz_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES;INCLUDES")
+  list(TRANSFORM F_INCLUDES PREPEND -isystem)
   set(program ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name})
   list(TRANSFORM F_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ REGEX "^[^/]")
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
@@ -38,8 +39,8 @@ function(fuzz_program name)
   set(main ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_${name}.c)
   add_custom_command(
     OUTPUT ${program}
-    COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} -I${CMAKE_SOURCE_DIR} ${main} ${F_SOURCES}
-            -o ${program} ${CJSON_LIBRARY} -lm -lpthread
+    COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} -I${CMAKE_SOURCE_DIR} ${F_INCLUDES} ${main}
+            ${F_SOURCES} -o ${program} ${CJSON_LIBRARY} -lm -lpthread -ldl
     DEPENDS ${main} ${F_SOURCES} ${headers}
     COMMENT "Building fuzz_${name}")
   add_custom_target(fuzz_program_${name} DEPENDS ${program})
@@ -78,3 +79,38 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
   fuzz_program(format MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
                ${CMAKE_SOURCE_DIR}/test/ir/roundtrip SOURCES ${ir} ${editor})
 endif()
+# Bundles: what the library without a compiler consists of. The seeds are
+# written by the command, so that they are of this version.
+set(BUNDLE_SOURCES lib/runtime/no_compiler.c lib/append/append.c
+    lib/attention/attention_request.c lib/attention/attention_run.c
+    lib/bundle/bundle.c lib/bundle/bundle_find.c lib/bundle/bundle_kernel.c
+    lib/bundle/bundle_key.c lib/cache/cache_folder.c lib/cache/code.c
+    lib/cache/code_meta.c lib/cache/entry.c lib/cache/record.c lib/dtype.c
+    lib/gpu/assemble.c lib/gpu/cuda.c lib/gpu/device.c lib/gpu/gpu_code.c
+    lib/gpu/gpu_counters.c lib/gpu/gpu_graph.c lib/gpu/gpu_kernel.c
+    lib/gpu/gpu_launch.c lib/gpu/gpu_load.c lib/gpu/gpu_maps.c
+    lib/gpu/gpu_profile.c lib/gpu/gpu_variant.c lib/gpu/launch_graph_cache.c
+    lib/gpu/ptxas_advisory.c lib/host/host_code.c lib/jit/context.c
+    lib/jit/diagnostics.c lib/jit/launch.c lib/kvcache/kvcache_check.c
+    lib/kvcache/kvcache_request.c lib/kvcache/kvcache_run.c
+    lib/mods/captured.c lib/overlap.c lib/status.c codegen/host/jit/cpus.c
+    codegen/host/jit/image_load.c codegen/host/jit/kernel.c
+    codegen/host/jit/run.c lib/plan/describe.c lib/plan/kernel.c
+    lib/plan/plan_memory.c lib/plan/plan_run.c lib/plan/plan_steps.c
+    codegen/host/runtime/pool.c codegen/host/runtime/runtime.c
+    codegen/host/runtime/symbols.c codegen/llvm/libm.c passes/target/target.c)
+file(GLOB_RECURSE ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
+     ${CMAKE_SOURCE_DIR}/ir/*.c)
+set(seeds ${CMAKE_CURRENT_BINARY_DIR}/seeds_bundle)
+file(MAKE_DIRECTORY ${seeds})
+fuzz_program(bundle MOST 200000 SEEDS ${seeds} INCLUDES ${DLPACK_INCLUDE}
+             SOURCES ${BUNDLE_SOURCES} ${ir})
+add_custom_command(
+  OUTPUT ${seeds}/kernel.tilecb ${seeds}/attention.tilecb
+  COMMAND tilec compile ${CMAKE_SOURCE_DIR}/kernels/tutorial/01_vector_add.tile
+          --emit=bundle --target cpu -o ${seeds}/kernel.tilecb
+  COMMAND tilec compile attention --emit=bundle --target cpu --dims 16 --types
+          f32 --mask causal -o ${seeds}/attention.tilecb
+  DEPENDS tilec)
+add_custom_target(fuzz_seeds_bundle DEPENDS ${seeds}/kernel.tilecb)
+add_dependencies(fuzz_program_bundle fuzz_seeds_bundle)

@@ -73,9 +73,8 @@ static void explain(const tilec_context *cx, const tc_bundle_request *r,
                 near = e;
         }
     if (!cx->bundles)
-        snprintf(why, room,
-                 "no bundle was loaded, and this library has no compiler: "
-                 "tilec_bundle_load");
+        snprintf(why, room, "no bundle was loaded%s: tilec_bundle_load",
+                 tc_the_compiler ? "" : ", and this library has no compiler");
     else if (other && *other->cpu)
         snprintf(why, room,
                  "the bundle has it for target %s and CPU %s, which is not "

@@ -198,6 +198,17 @@ class tilec_kvcache_tensors(C.Structure):
          ("query_offsets", C.POINTER(DLTensor))]
 
 
+class tilec_bundle_entry(C.Structure):
+    _fields_ = [("size", C.c_size_t)] + [
+        (name, C.c_char_p)
+        for name in ("file", "kind", "name", "target", "cpu", "request")
+    ] + [("sides", C.POINTER(C.c_int64)), ("nsides", C.c_size_t),
+         ("hash", C.c_char_p), ("bytes", C.c_uint64)]
+
+
+VISIT_ENTRY = C.CFUNCTYPE(None, C.c_void_p, C.POINTER(tilec_bundle_entry))
+
+
 def new(struct, **fields):
     return struct(size=C.sizeof(struct), **fields)
 
@@ -254,8 +265,10 @@ def _load():
             tried.append(str(e))
             continue
         try:
+            lib.compiles = hasattr(lib, "tilec_compile")
             for name, result in _RESULTS.items():
-                getattr(lib, name).restype = result
+                if lib.compiles or hasattr(lib, name):
+                    getattr(lib, name).restype = result
         except AttributeError as e:
             raise ImportError("tilec: %s is another version's: %s" %
                               (path, e)) from None
@@ -283,7 +296,15 @@ class _Library:
             with self._lock:
                 if self._lib is None:
                     self._lib = _load()
-        return getattr(self._lib, name)
+        try:
+            return getattr(self._lib, name)
+        except AttributeError:
+            if self._lib.compiles:
+                raise
+            raise RuntimeError(
+                "%s has no %s: it runs what loaded bundles have and compiles "
+                "nothing; set TILEC_LIBRARY to libtilec.so" %
+                (self._lib.path, name)) from None
 
 
 lib = _Library()

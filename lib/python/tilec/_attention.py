@@ -58,8 +58,10 @@ def _bindings(options):
 
 def _kernel_options(spec, options):
     """Nobody runs the forward kernel of a plan for gradients: not split, it is
-    one to compile in place of four."""
-    unsplit = (("SPLIT_KEYS", "false"),) if spec.backward else ()
+    one to compile in place of four. Bundles have plans as `tilec compile` makes
+    them, without that option."""
+    spares = spec.backward and not _context.has_bundles
+    unsplit = (("SPLIT_KEYS", "false"),) if spares else ()
     return (*options.kernel, *unsplit)
 
 

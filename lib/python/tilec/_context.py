@@ -11,6 +11,7 @@ from ._texts import encoded
 
 _lock = threading.Lock()
 _handle = None
+has_bundles = False  # whether _bundle.load_bundle has loaded one
 
 
 @contextlib.contextmanager
