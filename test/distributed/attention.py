@@ -2,10 +2,13 @@
 """tilec.distributed.attention against tilec.attention in one process: results,
 gradients, gradients of captured values, twice with the same bits.
 
-    attention.py --ranks 3 [--all]
+    attention.py --ranks 3 [--all] [--only NAME] [--device cuda]
+
+--device cuda: all ranks share a GPU, over gloo.
 """
 import argparse
 import itertools
+import sys
 
 import cases
 from ranks import dist, error, start, torch
@@ -16,13 +19,14 @@ from tilec.distributed import _sharding
 
 TOLERANCE = 3e-5
 HEADS, KV_HEADS, D, DV = 8, 4, 16, 24
+place = {"device": "cpu"}
 
 
 def tensors(n, kv, batch, seed=1):
     g = torch.Generator().manual_seed(seed)
     shapes = ((HEADS, n, D), (KV_HEADS, kv, D), (KV_HEADS, kv, DV),
               (HEADS, n, DV))
-    return [torch.randn(batch, *s, generator=g) for s in shapes]
+    return [torch.randn(batch, *s, generator=g).to(**place) for s in shapes]
 
 
 def is_trained(x):
@@ -30,15 +34,19 @@ def is_trained(x):
 
 
 def leaves(captured):
+    """Copies in the place of the tensors, floats with gradients."""
+    there = {n: x.to(**place) if torch.is_tensor(x) else x
+             for n, x in captured.items()}
     return {n: x.clone().requires_grad_() if is_trained(x) else x
-            for n, x in captured.items()}
+            for n, x in there.items()}
 
 
 def whole(q, k, v, do, dlse, options, captured, sinks):
     """o, lse, gradients of one process, {name: gradient}."""
     captured = leaves(captured)
     inputs = [x.clone().requires_grad_() for x in (q, k, v)]
-    sinks = None if sinks is None else sinks.clone().requires_grad_()
+    sinks = None if sinks is None else \
+        sinks.to(**place, copy=True).requires_grad_()
     o, lse = tilec.attention(*inputs, return_lse=True, enable_gqa=True,
                              captured=captured, sinks=sinks, **options)
     loss = (o * do).sum()
@@ -68,7 +76,7 @@ class Case:
         inputs = [s.shard(q, 2), kv.shard(k, 2), kv.shard(v, 2)]
         inputs = [x.clone().requires_grad_() for x in inputs]
         sinks = None if self.sinks is None else \
-            self.sinks.clone().requires_grad_()
+            self.sinks.to(**place, copy=True).requires_grad_()
         o, lse = td.attention(*inputs, group, sharding=s, kv_sharding=kv,
                               captured=captured, sinks=sinks, return_lse=True,
                               enable_gqa=True, **self.options, **how)
@@ -148,9 +156,9 @@ def some(rank, ranks):
             shardings(n, ranks, rank), itertools.product(STRATEGIES, POSITIONS)):
         case.check(s, strategy=strategy, positions=positions, repeat=True)
     case = Case("causal", None, {}, n)
-    case.check(td.sharding(n, mask_mod="causal"))
+    case.check(td.sharding(n, mask_mod="causal", **place))
     case = Case("sliding_window(w=9)", None, {}, n)
-    s = td.sharding(n, mask_mod="sliding_window(w=9)")
+    s = td.sharding(n, mask_mod="sliding_window(w=9)", **place)
     if ranks <= 4:  # neighbors alone
         assert all(len(part) == 1 for part in s.parts), s
     case.check(s, strategy="ring")
@@ -188,14 +196,14 @@ def heads(rank, ranks):
                                STRATEGIES + STRATEGIES):
             case.check(s, mesh, strategy=strategy)
         s = td.sharding(n, mesh, mask_mod="document_causal",
-                        offsets=captured["offsets"])
+                        offsets=captured["offsets"].to(**place), **place)
         case.check(s, mesh)
 
 
 def functions(rank, ranks):
     """Python functions as mods."""
     n = 64
-    bias = torch.linspace(0, 1, HEADS, requires_grad=True)
+    bias = torch.linspace(0, 1, HEADS, requires_grad=True, **place)
     window = 11
     q, k, v, do = tensors(n, n, 2)
 
@@ -222,12 +230,13 @@ def decode(rank, ranks):
     n, batch = 90, 3
     q, k, v, _ = tensors(n, n, batch)
     q = q[:, :, -2:]
-    lens = torch.tensor([90, 60, 33], dtype=torch.int32)
+    lens = torch.tensor([90, 60, 33], dtype=torch.int32, **place)
     each = -(-n // ranks)
-    first = torch.clamp(torch.full((batch,), rank * each), max=n).int()
+    first = torch.clamp(torch.full((batch,), rank * each, **place), max=n).int()
     mine = torch.clamp(lens - first, 0, each).int()
     part = slice(rank * each, min(n, (rank + 1) * each))
-    pads = [torch.zeros(batch, KV_HEADS, each, x.shape[3]) for x in (k, v)]
+    pads = [torch.zeros(batch, KV_HEADS, each, x.shape[3], **place)
+            for x in (k, v)]
     for pad, x in zip(pads, (k, v)):
         pad[:, :, :max(0, part.stop - part.start)] = x[:, :, part]
     for options in ({}, dict(mask_mod="sliding_window(w=40)")):
@@ -236,9 +245,9 @@ def decode(rank, ranks):
         more = dict(places, key_starts=first) if options else {}
         o = td.decode(q, *pads, kv_lens=mine, **options, **more)
         assert error(o, want) < TOLERANCE, (options, error(o, want))
-        all_ = [torch.empty_like(o) for _ in range(ranks)]
-        dist.all_gather(all_, o)
-        assert all(torch.equal(x, o) for x in all_)
+        all_ = [torch.empty_like(o, device="cpu") for _ in range(ranks)]
+        dist.all_gather(all_, o.cpu())
+        assert all(torch.equal(x, o.cpu()) for x in all_)
 
 
 def unshard(rank, ranks):
@@ -251,11 +260,15 @@ def unshard(rank, ranks):
         assert torch.equal(part.grad, s.shard(x, 1))
 
 
-def main(rank, ranks, is_all):
-    checks = [some, cross, heads, functions, decode, unshard]
-    if is_all:
-        checks += [every_mask, every_score]
-    for check in checks:
+CHECKS = some, cross, heads, functions, decode, unshard
+MORE = every_mask, every_score
+
+
+def main(rank, ranks, given):
+    place["device"] = given.device
+    for check in CHECKS + (MORE if given.all else ()):
+        if given.only not in check.__name__:
+            continue
         check(rank, ranks)
         if rank == 0:
             print("ok", check.__name__, flush=True)
@@ -265,5 +278,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="", help="what has this in its name")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     given = parser.parse_args()
-    start(main, given.ranks, given.all)
+    if given.device == "cuda" and not torch.cuda.is_available():
+        print("no CUDA device here")
+        sys.exit(77)
+    start(main, given.ranks, given)
