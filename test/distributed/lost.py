@@ -51,48 +51,104 @@ def wrong(rank):
                                  mask_mod="causal", dropout_p=0.1), "dropout")
 
 
-def dies(rank, victim):
-    x = inputs()
-    s = td.sharding(RANKS * N, mask_mod="causal")
-    td.attention(*x, sharding=s, mask_mod="causal", strategy="ring")
-    if rank == victim:
-        os.kill(os.getpid(), signal.SIGKILL)
+def lost(victim, call):
     try:
         for _ in range(3):  # a message to it may still be taken
-            td.attention(*x, sharding=s, mask_mod="causal", strategy="ring",
-                         timeout=600)
+            call()
             time.sleep(0.1)
     except td.LostRank as e:
         assert e.ranks == [victim], e
         assert "rank %d of 3 does not answer" % victim in str(e), e
         return
-    raise AssertionError("rank %d noticed nothing" % rank)
+    raise AssertionError("noticed nothing")
 
 
-def process(rank, port, what, victim):
+def loses(rank, victim, strategy, signal_number, timeout):
+    """A rank ends, or stops, after the first call."""
+    s = td.sharding(RANKS * N, mask_mod="causal")
+
+    def call(timeout):
+        x = [t.requires_grad_() for t in inputs(heads=3)]
+        td.attention(*x, sharding=s, mask_mod="causal", strategy=strategy,
+                     timeout=timeout).sum().backward()
+    call(None)
+    if rank == victim:
+        os.kill(os.getpid(), signal_number)
+    lost(victim, lambda: call(timeout))
+
+
+def dies(rank, victim, strategy):
+    loses(rank, victim, strategy, signal.SIGKILL, 600)  # noticed at once
+
+
+def stops(rank, victim, strategy):
+    loses(rank, victim, strategy, signal.SIGSTOP, 2)
+
+
+def dies_in_backward(rank, victim, strategy):
+    s = td.sharding(RANKS * N, mask_mod="causal")
+    x = [t.requires_grad_() for t in inputs()]
+    o = td.attention(*x, sharding=s, mask_mod="causal", strategy=strategy)
+    if rank == victim:
+        os.kill(os.getpid(), signal.SIGKILL)
+    lost(victim, lambda: o.sum().backward(retain_graph=True))
+
+
+def stops_before_decode(rank, victim, strategy):
+    q, k, v = inputs()
+    td.decode(q[:, :, :1], k, v)
+    if rank == victim:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    lost(victim, lambda: td.decode(q[:, :, :1], k, v, timeout=2))
+
+
+def differs_later(rank):
+    """One rank repeats a call, the others make a new one."""
+    td.attention(*inputs(), timeout=2)
+    try:
+        td.attention(*inputs(heads=4 if rank else 2), timeout=2)
+    except td.LostRank as e:
+        assert e.ranks == [] and "answer" in str(e), e
+        return
+    raise AssertionError("noticed nothing")
+
+
+def process(rank, port, what, args):
     ranks.join(rank, RANKS, port)
-    what(rank) if victim is None else what(rank, victim)
+    what(rank, *args)
     os._exit(0)  # groups with lost ranks do not end
 
 
-def run(what, victim=None):
+def run(what, *args):
+    """args: a victim, and a strategy; none: all ranks live."""
     context = mp.get_context("spawn")
     port = ranks.free_port()
-    all_ = [context.Process(target=process, args=(r, port, what, victim))
+    all_ = [context.Process(target=process, args=(r, port, what, args))
             for r in range(RANKS)]
     for p in all_:
         p.start()
-    for p in all_:
-        p.join()
+    victim = args[0] if args else None
+    for r, p in enumerate(all_):
+        if r != victim:
+            p.join()
+    if args:  # also one that has stopped
+        all_[victim].kill()
+        all_[victim].join()
     codes = [p.exitcode for p in all_]
     want = [-signal.SIGKILL if r == victim else 0 for r in range(RANKS)]
     if codes != want:
-        print("FAILED: %s: exit codes %s" % (what.__name__, codes))
+        print("FAILED: %s %s: exit codes %s" % (what.__name__, args, codes))
         sys.exit(1)
-    print("ok", what.__name__, flush=True)
+    print("ok", what.__name__, *args, flush=True)
 
+
+CASES = [(disagree,), (wrong,), (differs_later,), (dies, 2, "ring"),
+         (dies, 1, "heads"), (stops, 1, "ring"), (stops, 2, "all_gather"),
+         (dies_in_backward, 1, "all_gather"),
+         (stops_before_decode, 2, "decode")]
 
 if __name__ == "__main__":
-    run(disagree)
-    run(wrong)
-    run(dies, 2)
+    only = sys.argv[1] if len(sys.argv) > 1 else ""
+    for case in CASES:
+        if only in case[0].__name__:
+            run(*case)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shardings and plans, without any group."""
+import re
 import unittest
 
-import ranks  # first: finds tilec
+import cases  # first: finds tilec
 
+import tilec
 from tilec.distributed import Sharding, _balance, _plan, _sharding
 
 
@@ -53,6 +55,16 @@ class Shardings(unittest.TestCase):
     def test_splits_rows(self):
         parts = _balance._split([((0, 3), (10, 15)), ()], 2)
         self.assertEqual(parts, [((0, 3), (10, 11)), ((11, 15),), (), ()])
+
+
+class Cases(unittest.TestCase):
+    def test_every_mask_of_the_library(self):
+        """Each mask of mods/masks is in a case of attention.py."""
+        text = tilec.mods()["mods/masks"]
+        of_library = set(re.findall(r"^func @(\w+)\(.*-> i1 {", text, re.M))
+        named = set(re.findall(r"\w+", " ".join(cases.masks(96, 2))))
+        self.assertGreater(len(of_library), 20)
+        self.assertEqual(of_library - named, set())
 
 
 class Plans(unittest.TestCase):

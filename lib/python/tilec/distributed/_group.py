@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks of torch.distributed, what they tell each other, and which are lost."""
 import atexit
+import collections
 import datetime
+import pickle
 import threading
 import time
 
@@ -38,6 +40,8 @@ class Group:
         found = [None] * self.size
         _answer_alarms(self)
         try:
+            if self.timeout:
+                return _met_in_store(self, value)
             dist.all_gather_object(found, value, group=self.pg)
         except RuntimeError as e:
             raise self.lost("meeting", None, e) from e
@@ -106,6 +110,28 @@ class Messages:
         for x, on_host in self.there:
             x.copy_(on_host)
         self.works, self.ops, self.there = [], [], []
+
+
+# ---- Meetings with a timeout ----
+
+_rounds = collections.Counter()  # of meetings, by group
+
+
+def _met_in_store(group, value):
+    """A value of each rank; waits for no rank longer than the timeout."""
+    name, store = group.pg.group_name, _store()
+    now = _rounds[name]
+    _rounds[name] += 1
+
+    def key(n, r):
+        return "tilec/meet/%s/%d/%d" % (name, n, r)
+    store.set(key(now, group.rank), pickle.dumps(value))
+    keys = [key(now, r) for r in range(group.size)]
+    store.wait(keys, datetime.timedelta(seconds=group.timeout))
+    found = [pickle.loads(store.get(k)) for k in keys]
+    if now > 1:  # all have read it: they have come to the meeting after it
+        store.delete_key(key(now - 2, group.rank))
+    return found
 
 
 # ---- Which ranks live ----
