@@ -21,9 +21,8 @@ FIRST = 70  # position of the first query
 class Problem:
     """Queries FIRST to N of a sequence, keys in three parts."""
 
-    def __init__(self, kind, device):
-        self.kind, self.device = kind, device
-        self.dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    def __init__(self, kind, dtype, device):
+        self.kind, self.dtype, self.device = kind, dtype, device
         shapes = ((HQ, M), (HK, N), (HK, N), (HQ, M))
         self.t = [torch.empty(B, *s, D, device=device, dtype=self.dtype)
                   for s in shapes]
@@ -102,21 +101,32 @@ class Problem:
 
 
 NAMES = "o", "lse", "dq", "dk", "dv", "dslopes"
+# The terms of dslopes are distances times ds, whose rows have the sum 0: they
+# cancel to a hundredth and less. Rounding o to bfloat16, and nothing else, is
+# an error of 0.006 to 0.09 here: so it is looked at in float32 alone, where a
+# part that is missing is an error of 0.7 and more.
+MOST = {torch.bfloat16: dict(o=4e-3, lse=1e-3, dq=1e-2, dk=1e-2, dv=1e-2),
+        torch.float32: dict(dict.fromkeys(NAMES, 2e-5), dslopes=5e-4)}
 
 
 def check(p, found, name):
-    most = 1e-2 if p.device == "cuda" else 2e-5
+    most = MOST[p.dtype]
     for what, x, w in zip(NAMES, found, p.want()):
-        off = ((x.double() - w).norm() / w.norm()).item()
-        assert off < most, "%s: %s is off by %g" % (name, what, off)
+        if what in most:
+            off = ((x.double() - w).norm() / w.norm()).item()
+            assert off < most[what], "%s: %s is off by %g" % (name, what, off)
 
 
-def test(kind, device):
-    p = Problem(kind, device)
-    p.fill(1)
-    check(p, p.parts(), "at once")
-    if device == "cpu":
-        return
+def test(kind, dtype, device):
+    p = Problem(kind, dtype, device)
+    for seed in SEEDS:
+        p.fill(seed)
+        check(p, p.parts(), "called, %d" % seed)
+    if device == "cuda":
+        test_graph(p)
+
+
+def test_graph(p):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -125,7 +135,7 @@ def test(kind, device):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         found = p.parts()
-    for seed in (2, 3):
+    for seed in SEEDS:
         p.fill(seed)
         graph.replay()
         check(p, found, "replay %d" % seed)
@@ -133,7 +143,11 @@ def test(kind, device):
             assert torch.equal(x, y), "%s: other bits" % what
 
 
+SEEDS = 1, 2, 3
+
 if __name__ == "__main__":
     given = torch_cases.parse(torch_cases.parser(__doc__))
-    torch_cases.run([("parts %s" % kind, lambda kind=kind: test(
-        kind, given.device)) for kind in ("shifted", "mapped")], given)
+    torch_cases.run([("parts %s %s" % (kind, dtype), lambda k=kind, d=dtype:
+                      test(k, d, given.device))
+                     for kind in ("shifted", "mapped") for dtype in MOST],
+                    given)
