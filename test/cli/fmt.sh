@@ -92,6 +92,19 @@ expect 2 fmt -i --check file.tile
 expect 1 fmt nowhere.tile
 err_has "nowhere.tile: No such file"
 
+# A slip that is no error of form and leaves no lines to tell: its error, and the
+# file stays.
+cat >slip.tile <<'EOF'
+kernel @slip(%x: tensor<[?] x f32>)
+{
+  %a = load %x[0 +: 8]
+      %b &= cast(%a, f16)
+}
+EOF
+cp slip.tile slip.kept
+expect 1 fmt -i slip.tile
+cmp slip.tile slip.kept || exit 1
+
 # An error of form is one, and the file stays; names and types do not matter.
 # wrong LINE:COLUMN TEXT: what wrong.tile gives.
 wrong() {

@@ -365,12 +365,21 @@ static void keep_syntax_errors(tc_context *cx)
     }
 }
 
-static bool check_form(formatter *f, uint32_t source)
+/* The errors that the parser has for the text. */
+static bool parse(formatter *f, uint32_t source)
 {
+    tc_diags_clear(f->cx);
     tc_module *m = tc_module_new(f->cx);
     bool ok = tc_parse(m, source);
     tc_module_free(m);
-    if (ok)
+    return ok;
+}
+
+/* *valid: the parser has no errors, of form or other. */
+static bool check_form(formatter *f, uint32_t source, bool *valid)
+{
+    *valid = parse(f, source);
+    if (*valid)
         return true;
     keep_syntax_errors(f->cx);
     if (f->cx->nerrors)
@@ -379,42 +388,67 @@ static bool check_form(formatter *f, uint32_t source)
     return check_brackets(f, source);
 }
 
-/* The same tokens, so the same program: what has been moved is blanks. */
-static bool is_same(formatter *f, uint32_t source, size_t start)
+static tc_text formatted(formatter *f)
 {
-    pieces a = f->t;
-    uint32_t again = tc_source_add(f->cx, f->cx->sources[source - 1].name,
-                                   f->out->data + start, f->out->len - start);
-    pieces b = pieces_of(f->cx, f->arena, again);
-    bool same = a.n == b.n;
-    for (uint32_t i = 0; same && i < a.n; i++) {
-        const piece *x = &a.all[i], *y = &b.all[i];
+    tc_text text = {.arena = f->arena};
+    f->out = &text;
+    tc_text_add(&text, "");
+    for (uint32_t i = 0; i < f->t.n; i++)
+        put(f, i);
+    return text;
+}
+
+/* The same tokens, so the same program: what has been moved is blanks. */
+static bool is_same(const pieces *a, const pieces *b)
+{
+    bool same = a->n == b->n;
+    for (uint32_t i = 0; same && i < a->n; i++) {
+        const piece *x = &a->all[i], *y = &b->all[i];
         bool call =
             i && x->kind == TC_TOKEN_LPAREN && x[-1].kind == TC_TOKEN_NAME;
         same = x->kind == y->kind && x->len == y->len &&
                memcmp(x->s, y->s, x->len) == 0 &&
                (!call || x->glued == y->glued);
     }
-    return same ||
-           tc_error(f->cx, (tc_loc){.file = source, .line = 1, .col = 1},
-                    "fmt would change the program: this is a bug in "
-                    "tilec");
+    return same;
 }
 
+/* Formatted once more it stays as it is. */
+static bool is_stable(const formatter *f, uint32_t source)
+{
+    formatter g = {.cx = f->cx, .arena = f->arena};
+    bool unused;
+    g.t = pieces_of(g.cx, g.arena, source);
+    bool ok = g.cx->nerrors == 0 && check_form(&g, source, &unused);
+    tc_diags_clear(g.cx);
+    if (!ok)
+        return false;
+    tc_text text = formatted(&g);
+    const tc_source *s = &g.cx->sources[source - 1];
+    return text.len == s->len && memcmp(text.data, s->text, text.len) == 0;
+}
+
+/* A text with errors, though none of form, may be one whose tokens do not tell
+ * its lines (`%a &= %b`): where the result would not last, its errors are the
+ * answer. */
 bool format_text(tc_context *cx, tc_arena *a, uint32_t source, tc_text *out)
 {
-    size_t start = out->len;
-    formatter f = {.cx = cx, .arena = a, .out = out};
+    formatter f = {.cx = cx, .arena = a};
+    bool valid;
     f.t = pieces_of(cx, a, source);
-    if (cx->nerrors || !check_form(&f, source))
+    if (cx->nerrors || !check_form(&f, source, &valid))
         return false;
-    tc_text_add(out, "");
-    tc_text text = {.arena = a};
-    f.out = &text;
-    tc_text_add(&text, "");
-    for (uint32_t i = 0; i < f.t.n; i++)
-        put(&f, i);
+    tc_text text = formatted(&f);
+    uint32_t again =
+        tc_source_add(cx, cx->sources[source - 1].name, text.data, text.len);
+    pieces t = pieces_of(cx, a, again);
+    bool same = is_same(&f.t, &t);
+    if (!same && valid)
+        return tc_error(cx, (tc_loc){.file = source, .line = 1, .col = 1},
+                        "fmt would change the program: this is a bug in "
+                        "tilec");
+    if (!valid && (!same || !is_stable(&f, again)))
+        return parse(&f, source);
     tc_text_addn(out, text.data, text.len);
-    f.out = out;
-    return is_same(&f, source, start);
+    return true;
 }

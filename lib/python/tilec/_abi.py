@@ -269,10 +269,10 @@ def _load():
             for name, result in _RESULTS.items():
                 if lib.compiles or hasattr(lib, name):
                     getattr(lib, name).restype = result
+            theirs = lib.tilec_version().decode()
         except AttributeError as e:
             raise ImportError("tilec: %s is another version's: %s" %
                               (path, e)) from None
-        theirs = lib.tilec_version().decode()
         if theirs.split(".")[:2] != VERSION.split(".")[:2]:
             raise ImportError("tilec: %s is version %s, this package %s" % (
                 path, theirs, VERSION))
