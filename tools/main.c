@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 const tool_command *const tool_commands[] = {
-    &tool_attention, &tool_append,     &tool_quantize, &tool_run,
-    &tool_compile,   &tool_inspect,    &tool_opt,      &tool_bench,
-    &tool_tune,      &tool_cache,      &tool_bundle,   &tool_profile,
-    &tool_fmt,       &tool_completion, &tool_info,     NULL};
+    &tool_attention, &tool_append,  &tool_quantize,
+    &tool_run,       &tool_compile, &tool_inspect,
+    &tool_opt,       &tool_bench,   &tool_tune,
+    &tool_cache,     &tool_bundle,  &tool_profile,
+    &tool_fmt,       &tool_lsp,     &tool_completion,
+    &tool_info,      NULL};
 enum { NCOMMANDS = sizeof tool_commands / sizeof *tool_commands - 1 };
 
 static void help(void)

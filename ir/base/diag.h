@@ -18,6 +18,7 @@
 typedef struct tc_type tc_type;
 typedef struct tc_dim tc_dim;
 typedef struct tc_layout tc_layout;
+struct tc_value;
 
 /* file: 1 + index into the context's sources, 0 for none. line and column
  * count from 1, columns in bytes. end: the column after the range, which is of
@@ -51,6 +52,10 @@ typedef struct tc_source {
     size_t len;
 } tc_source;
 
+/* A name of a value in a text, and where it is defined; v NULL: not known. */
+typedef void tc_name_seen(void *user, tc_loc at, tc_loc definition,
+                          const struct tc_value *v);
+
 typedef struct tc_context {
     tc_memory memory;
     tc_arena arena; /* until tc_context_free: strings, types, sources */
@@ -66,6 +71,9 @@ typedef struct tc_context {
     tc_diag *diags, *last_diag;
     unsigned nerrors;
     bool want_remarks;
+
+    tc_name_seen *name_seen; /* called by the parser; NULL: nobody asks */
+    void *name_user;
 } tc_context;
 
 /* NULL when out of memory. */

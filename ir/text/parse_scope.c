@@ -36,6 +36,12 @@ static tc_scope_name *parse_scope_find(tc_parser *p, const tc_token *t)
     return tc_map_get(&p->scope.names, tc_parser_text(p, t));
 }
 
+static void seen(const tc_parser *p, tc_loc at, const tc_scope_name *name)
+{
+    if (p->cx->name_seen)
+        p->cx->name_seen(p->cx->name_user, at, name->loc, name->v);
+}
+
 void tc_scope_define(tc_parser *p, const tc_token *t, tc_value *v)
 {
     tc_loc loc = tc_parser_loc_of(p, t);
@@ -51,6 +57,7 @@ void tc_scope_define(tc_parser *p, const tc_token *t, tc_value *v)
         }
         if (!name->v)
             name->v = v;
+        seen(p, loc, name);
         return;
     }
     if (!name) {
@@ -61,6 +68,7 @@ void tc_scope_define(tc_parser *p, const tc_token *t, tc_value *v)
     name->v = v;
     name->loc = loc;
     make_visible(p, name);
+    seen(p, loc, name);
 }
 
 void tc_scope_poison(tc_parser *p, const tc_token *t)
@@ -101,8 +109,10 @@ tc_operand tc_scope_find(tc_parser *p, const tc_token *t)
 {
     tc_loc loc = tc_parser_loc_of(p, t);
     const tc_scope_name *name = parse_scope_find(p, t);
-    if (name && name->visible)
+    if (name && name->visible) {
+        seen(p, loc, name);
         return tc_operand_value(name->v, loc);
+    }
     report_unknown(p, t);
     /* Once is enough. */
     tc_scope_define(p, t, NULL);

@@ -12,7 +12,7 @@
 
 extern const tool_command tool_attention, tool_run, tool_compile, tool_opt,
     tool_info, tool_cache, tool_bench, tool_tune, tool_inspect, tool_quantize,
-    tool_append, tool_bundle, tool_profile, tool_fmt, tool_completion;
+    tool_append, tool_bundle, tool_profile, tool_fmt, tool_completion, tool_lsp;
 /* All of them, in the order of `tilec --help`; the last one is NULL. */
 extern const tool_command *const tool_commands[];
 

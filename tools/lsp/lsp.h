@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tilec lsp`: the language server protocol on standard input and output.
+ */
+#ifndef TOOL_LSP_H
+#define TOOL_LSP_H
+
+#include "ir/ir.h"
+#include "ir/text/lex.h"
+
+#include <cjson/cJSON.h>
+
+enum {
+    LSP_PARSE_ERROR = -32700,
+    LSP_INVALID_REQUEST = -32600,
+    LSP_UNKNOWN_METHOD = -32601,
+    LSP_INVALID_PARAMS = -32602,
+    LSP_NOT_INITIALIZED = -32002
+};
+
+/* A name of a value at a place. */
+typedef struct lsp_name {
+    tc_loc at, definition;
+    const tc_value *v; /* NULL: not known */
+} lsp_name;
+
+typedef struct lsp_document {
+    char *uri, *text; /* malloc'd */
+    size_t len;
+    size_t *lines; /* where each begins; malloc'd */
+    size_t nlines;
+    tc_context *cx; /* of the last analysis, with all below */
+    tc_module *m;
+    tc_arena arena;
+    tc_tokens tokens;
+    lsp_name *names;
+    size_t nnames, room;
+} lsp_document;
+
+enum { LSP_MOST_DOCUMENTS = 256 };
+
+typedef struct lsp_server {
+    lsp_document documents[LSP_MOST_DOCUMENTS];
+    unsigned ndocuments;
+    bool initialized, shut_down;
+    jmp_buf unwind; /* out of memory */
+} lsp_server;
+
+/* ---- wire.c ---- */
+
+/* The next message, malloc'd; NULL at the end. *bad: its header is wrong. */
+char *lsp_read(bool *bad);
+/* Takes the object. */
+void lsp_write(cJSON *message);
+/* The result of request `id`; takes it. */
+void lsp_reply(const cJSON *id, cJSON *result);
+void lsp_fail(const cJSON *id, int code, const char *message);
+
+/* ---- text.c: positions count lines from 0 and UTF-16 units ---- */
+
+/* Takes the text. False: out of memory. */
+bool lsp_text_set(lsp_document *d, char *text, size_t len);
+/* The byte at a position; one outside is moved to the end of its line. False:
+ * it is no position. */
+bool lsp_offset(const lsp_document *d, const cJSON *position, size_t *at);
+cJSON *lsp_range(const lsp_document *d, size_t from, size_t to);
+cJSON *lsp_range_of(const lsp_document *d, tc_loc loc);
+size_t lsp_offset_of(const lsp_document *d, uint32_t line, uint32_t col);
+/* One of the changes of didChange. */
+bool lsp_text_change(lsp_document *d, const cJSON *change);
+
+/* ---- analysis.c ---- */
+
+void lsp_analyze(lsp_server *s, lsp_document *d);
+void lsp_forget(lsp_document *d); /* the analysis */
+void lsp_publish(const lsp_document *d);
+
+/* ---- symbol.c ---- */
+
+/* The token at a byte, or one that ends there; NULL: none. */
+const tc_token *lsp_token_at(const lsp_document *d, size_t at);
+/* Where its text begins, with its mark. */
+size_t lsp_token_start(const tc_token *t);
+const lsp_name *lsp_name_at(const lsp_document *d, const tc_token *t);
+cJSON *lsp_definition(const lsp_document *d, const cJSON *params, size_t at);
+cJSON *lsp_references(const lsp_document *d, const cJSON *params, size_t at);
+/* NULL: there is nothing to rename, or no such name. */
+cJSON *lsp_rename(const lsp_document *d, const cJSON *params, size_t at);
+
+/* ---- describe.c ---- */
+
+cJSON *lsp_hover(const lsp_document *d, const cJSON *params, size_t at);
+cJSON *lsp_complete(const lsp_document *d, const cJSON *params, size_t at);
+
+#endif
