@@ -11,6 +11,10 @@
  * The step is the one without rare branches; what the model does not know (a
  * barrier, a store, the issue of an instruction) takes no time. So a modelled
  * step is a bound that a measured one approaches.
+ *
+ * Full slots hide for many steps which unit is the slowest. So steps are
+ * simulated until the state at the begin of one is that of an earlier one: from
+ * there on they repeat.
  */
 #include "passes/profile/steady_state.h"
 
@@ -22,9 +26,12 @@
 #include <string.h>
 
 enum {
-    STEPS = 16, /* simulated ones; those from FIRST to LAST are measured */
-    FIRST = 8,
-    LAST = 12,
+    STEPS = 512, /* simulated ones at most */
+    WINDOW = 8,  /* the longest period, in steps; those that are measured */
+    AFTER = 4,   /* steps that end after those */
+    SHOWN = 3,
+    PHASES = 4 * STEPS,  /* of an mbarrier */
+    MOST_NUMBERS = 2048, /* of a state */
     MOST_SECTIONS = 64,
     MOST_CONSUMERS = 8,
     MOST_RINGS = 16,
@@ -126,25 +133,49 @@ static double products_of(const tc_target *t, const tc_op *loop)
     return sum;
 }
 
-static double bytes_of(const tc_op *loop)
+static bool is_waited_for(const tc_steady_state *s, const tc_value *mbarrier)
+{
+    for (unsigned i = 0; i < s->nsections; i++)
+        if (s->sections[i].mbarrier == mbarrier &&
+            strcmp(s->sections[i].is.kind, "wait") == 0)
+            return true;
+    return false;
+}
+
+static double bytes_of(const tc_steady_state *s, const tc_op *loop)
 {
     double sum = 0;
     tc_each_op (op, loop->regions[loop->nregions - 1])
-        if (op->code == TC_MBARRIER_ARRIVE && tc_op_has_attr(op, "bytes"))
+        if (op->code == TC_MBARRIER_ARRIVE && tc_op_has_attr(op, "bytes") &&
+            is_waited_for(s, op->in[0]))
             sum += (double)tc_op_int(op, "bytes");
     return sum;
 }
 
-/* The loop with most cycles of products (of several the first), or of the
- * producer with most bytes. */
+/* The loop with most cycles of products, of several the first. */
 static const tc_op *find_loop(const tc_target *t, const tc_region *r)
 {
     const tc_op *best = NULL;
     double most = 0;
     tc_each_nested (op, r) {
-        if (!tc_op_is_loop(op))
-            continue;
-        double n = t ? products_of(t, op) : bytes_of(op);
+        double n = tc_op_is_loop(op) ? products_of(t, op) : 0;
+        if (n > most) {
+            most = n;
+            best = op;
+        }
+    }
+    return best;
+}
+
+/* The producer's loop with most bytes for mbarriers that the consumers' step
+ * waits for: a loop around it may copy more, but less often. */
+static const tc_op *find_producer_loop(const tc_steady_state *s,
+                                       const tc_region *r)
+{
+    const tc_op *best = NULL;
+    double most = 0;
+    tc_each_nested (op, r) {
+        double n = tc_op_is_loop(op) ? bytes_of(s, op) : 0;
         if (n > most) {
             most = n;
             best = op;
@@ -158,9 +189,9 @@ static const tc_op *find_loop(const tc_target *t, const tc_region *r)
 /* A ring of mbarriers: when its n-th phase was completed, by all arrivals. */
 typedef struct phases {
     const tc_value *mbarrier;
-    unsigned slots;
-    unsigned narrived[STEPS + 1]; /* groups */
-    double at[STEPS + 1];
+    unsigned slots, n;         /* n: phases with an arrival */
+    unsigned narrived[PHASES]; /* groups */
+    double at[PHASES];
 } phases;
 
 typedef struct agent {
@@ -184,7 +215,10 @@ typedef struct simulation {
     double pass_at[MOST_CONSUMERS];
     tc_span *spans;
     unsigned nspans;
-    bool failed;
+    unsigned first, last;   /* steps that are measured; 0: not known yet */
+    unsigned period;        /* 0: none was found */
+    double *states[WINDOW]; /* at the begins of the newest steps of group 0 */
+    unsigned nnumbers[WINDOW];
 } simulation;
 
 /* -1: too many of them. */
@@ -203,7 +237,7 @@ static int ring_of(simulation *x, const tc_value *mbarrier)
 static void add_span(simulation *x, tc_track_kind track, const agent *a,
                      double start, double end, const tc_step_section *section)
 {
-    if (x->nspans < MOST_SPANS && end > start)
+    if (x->first && x->nspans < MOST_SPANS && end > start)
         x->spans[x->nspans++] =
             (tc_span){track, a->group, start, end, a->step, section};
 }
@@ -235,7 +269,7 @@ static double end_of_wait(simulation *x, agent *a, const tc_step_section *s,
         return a->now;
     unsigned phase = a->produces ? n - p->slots : n;
     unsigned arrivals = a->produces ? x->s->ngroups : 1;
-    if (phase > STEPS || p->narrived[phase] < arrivals)
+    if (phase >= PHASES || p->narrived[phase] < arrivals)
         return -1;
     return fmax(a->now, p->at[phase]);
 }
@@ -244,8 +278,9 @@ static void arrive(simulation *x, agent *a, int ring, double at)
 {
     phases *p = &x->rings[ring];
     unsigned n = a->narrived[ring]++;
-    if (n > STEPS)
+    if (n >= PHASES)
         return;
+    p->n = n >= p->n ? n + 1 : p->n;
     p->narrived[n]++;
     p->at[n] = fmax(p->at[n], at);
 }
@@ -343,6 +378,99 @@ static double run_section(simulation *x, agent *a, const tc_step_section *s)
     return a->now;
 }
 
+/* ---- Until steps repeat ---- */
+
+/* What happens next depends on these numbers only: times are those since
+ * `now`; before `past`, when no agent looks any more, they are all the same. */
+typedef struct state {
+    double *of, now, past;
+    unsigned n;
+} state;
+
+static void put(state *s, double number)
+{
+    if (s->n < MOST_NUMBERS)
+        s->of[s->n++] = number;
+}
+
+static void put_time(state *s, double at)
+{
+    put(s, fmax(at, s->past) - s->now);
+}
+
+static void put_agent(state *s, const simulation *x, const agent *a)
+{
+    put(s, a->pc);
+    put(s, (double)a->step - x->agents[0].step);
+    put_time(s, a->now);
+    if (!a->produces) {
+        put(s, x->passed[a->group] - (double)a->turns);
+        put_time(s, x->pass_at[a->group]);
+    }
+    put(s, a->nflying);
+    for (unsigned i = 0; i < a->nflying; i++)
+        put_time(s, a->flying[i]);
+    for (unsigned i = 0; i < x->nrings; i++) {
+        put(s, (double)a->nwaited[i] - x->rings[i].n);
+        put(s, (double)a->narrived[i] - x->rings[i].n);
+    }
+}
+
+static void put_ring(state *s, const phases *p)
+{
+    for (unsigned i = 0; i < 2 * p->slots && i < p->n; i++) {
+        put(s, p->narrived[p->n - 1 - i]);
+        put_time(s, p->at[p->n - 1 - i]);
+    }
+}
+
+static void put_state(state *s, const simulation *x)
+{
+    for (unsigned i = 0; i < x->nagents; i++)
+        s->past = fmin(s->past, x->agents[i].now);
+    for (unsigned i = 0; i < x->nagents; i++)
+        put_agent(s, x, &x->agents[i]);
+    for (unsigned i = 0; i < x->nrings; i++)
+        put_ring(s, &x->rings[i]);
+    put_time(s, x->tensor_free);
+    put_time(s, x->special_free);
+    put_time(s, x->copies_free);
+}
+
+static bool is_same_state(const simulation *x, unsigned i, unsigned k)
+{
+    if (!x->states[k] || x->nnumbers[i] != x->nnumbers[k] ||
+        x->nnumbers[i] == MOST_NUMBERS)
+        return false;
+    for (unsigned n = 0; n < x->nnumbers[i]; n++)
+        if (fabs(x->states[i][n] - x->states[k][n]) > 1e-3)
+            return false;
+    return true;
+}
+
+/* At the begin of a step of group 0. */
+static void watch_steps(simulation *x, const agent *a)
+{
+    unsigned i = a->step % WINDOW;
+    if (x->first)
+        return;
+    if (!x->states[i])
+        x->states[i] = tc_arena_array(x->a, double, MOST_NUMBERS);
+    state s = {x->states[i], a->now, a->now, 0};
+    put_state(&s, x);
+    x->nnumbers[i] = s.n;
+    for (unsigned p = 1; p < WINDOW && !x->period; p++)
+        if (is_same_state(x, i, (i + WINDOW - p) % WINDOW))
+            x->period = p;
+    if (x->period || a->step + 2 * WINDOW + 2 * AFTER > STEPS) {
+        unsigned p = x->period ? x->period : WINDOW;
+        x->first = a->step + AFTER;
+        x->last = x->first + p * ((SHOWN + p) / p);
+    }
+}
+
+/* ---- Agents in the order of time ---- */
+
 static bool advance(simulation *x, agent *a)
 {
     const tc_step_section *s = section_of(x, a);
@@ -356,6 +484,8 @@ static bool advance(simulation *x, agent *a)
         return true;
     a->pc = 0;
     a->begun[++a->step] = a->now;
+    if (a == x->agents)
+        watch_steps(x, a);
     return true;
 }
 
@@ -379,6 +509,16 @@ static bool step_once(simulation *x)
     return false;
 }
 
+static bool is_done(const simulation *x)
+{
+    if (!x->first)
+        return false;
+    for (unsigned i = 0; i < x->s->ngroups; i++)
+        if (x->agents[i].step < x->last + AFTER)
+            return false;
+    return true;
+}
+
 static bool simulate(simulation *x)
 {
     tc_steady_state *s = x->s;
@@ -388,10 +528,8 @@ static bool simulate(simulation *x)
         x->agents[x->nagents++] = (agent){.produces = true};
     x->passed[0] = 1;
     x->spans = tc_arena_array(x->a, tc_span, MOST_SPANS);
-    while (step_once(x))
-        ;
-    for (unsigned i = 0; i < s->ngroups; i++)
-        if (x->agents[i].step <= LAST)
+    while (!is_done(x))
+        if (!step_once(x))
             return false;
     return true;
 }
@@ -403,24 +541,31 @@ static bool is_of_role(const tc_span *p)
     return p->track == TC_TRACK_GROUP || p->track == TC_TRACK_PRODUCER;
 }
 
+/* Cycles of a step that nothing can be faster than. */
+static double busiest_unit(const tc_steady_state *s)
+{
+    return fmax(fmax(s->products, s->special), s->copies);
+}
+
 /* Durations of sections, and the spans of the steps that are shown, from the
- * first group's. */
+ * first group's. Without a period the slots may still hide the unit that is
+ * slower by a little. */
 static void conclude(simulation *x)
 {
-    enum { SHOWN = 3 };
     tc_steady_state *s = x->s;
     const double *begun = x->agents[0].begun;
-    double from = begun[FIRST];
-    s->cycles = (begun[LAST] - from) / (LAST - FIRST);
-    s->shown = begun[FIRST + SHOWN] - from;
+    double from = begun[x->first], n = x->last - x->first;
+    s->cycles = (begun[x->last] - from) / n;
+    if (!x->period)
+        s->cycles = fmax(s->cycles, busiest_unit(s));
+    s->shown = begun[x->first + SHOWN] - from;
     s->spans = tc_arena_array(x->a, tc_span, x->nspans + 1);
     for (unsigned i = 0; i < x->nspans; i++) {
         tc_span p = x->spans[i];
         tc_step_section *of = (tc_step_section *)(uintptr_t)p.section;
         bool producer = p.track == TC_TRACK_PRODUCER;
-        if (is_of_role(&p) && p.step >= FIRST && p.step < LAST)
-            of->cycles += (p.end - p.start) / (LAST - FIRST) /
-                          (producer ? 1 : s->ngroups);
+        if (is_of_role(&p) && p.step >= x->first && p.step < x->last)
+            of->cycles += (p.end - p.start) / n / (producer ? 1 : s->ngroups);
         p.start = fmax(p.start - from, 0);
         p.end = fmin(p.end - from, s->shown);
         if (p.end > p.start)
@@ -456,7 +601,8 @@ const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
     reading r = {a, f->module->cx, target, s->ngroups, NULL, 0, 0, false};
     s->nsections = read_step(&r, s->loop);
     s->sections = r.list;
-    const tc_op *loads = roles ? find_loop(NULL, tc_producer(roles)) : NULL;
+    const tc_op *loads =
+        roles ? find_producer_loop(s, tc_producer(roles)) : NULL;
     if (loads) {
         r.groups = 1;
         s->nproducer = read_step(&r, loads);
