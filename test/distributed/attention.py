@@ -7,6 +7,7 @@ gradients, gradients of captured values, twice with the same bits.
 --device cuda: all ranks share a GPU, over gloo.
 """
 import argparse
+import collections
 import itertools
 import sys
 
@@ -15,6 +16,7 @@ from ranks import dist, error, start, torch
 
 import tilec
 import tilec.distributed as td
+from tilec import _api
 from tilec.distributed import _sharding
 
 TOLERANCE = 3e-5
@@ -164,6 +166,56 @@ def some(rank, ranks):
     case.check(s, strategy="ring")
 
 
+class Counts:
+    """What a call sends to each rank, how many calls of attention it makes."""
+
+    def __enter__(self):
+        self.sends, self.calls = collections.Counter(), 0
+        self.kept = dist.batch_isend_irecv, _api.attention
+        dist.batch_isend_irecv, _api.attention = self.send, self.attention
+        return self
+
+    def __exit__(self, *error):
+        dist.batch_isend_irecv, _api.attention = self.kept
+
+    def send(self, ops):
+        for op in ops:
+            if op.op is dist.isend:
+                self.sends[op.group_peer] += op.tensor.shape[2]
+        return self.kept[0](ops)
+
+    def attention(self, *args, **options):
+        self.calls += 1
+        return self.kept[1](*args, **options)
+
+
+def empty_shards(rank, ranks):
+    """Keys that the mask hides from a rank's queries are neither sent to it nor
+    computed: rows of k and v by rank, and calls, of a second call."""
+    each = 32
+    n = each * ranks
+    s = td.Sharding(n, _sharding.contiguous(n, ranks, 1), rank)
+    starts = torch.arange(0, n, each, dtype=torch.int32, **place)
+    causal_next = {r: 2 * each for r in range(rank + 1, ranks)}
+    one_next = {rank + 1: 2 * each} if rank + 1 < ranks else {}
+    q, k, v, _ = [s.shard(x, 2) for x in tensors(n, n, 1)]
+    for mask, captured, sends, calls in (
+            ("causal", {}, causal_next, rank + 1),
+            ("sliding_window(w=9)", {}, one_next, 1 + (rank > 0)),
+            ("document", dict(offsets=starts), {}, 1)):
+        for strategy in STRATEGIES:
+            def call():
+                return td.attention(q, k, v, sharding=s, mask_mod=mask,
+                                    strategy=strategy, enable_gqa=True,
+                                    positions="shifted", **captured)
+            call()  # plans count the mask
+            with Counts() as counts:
+                call()
+            assert counts.sends == sends, (mask, strategy, counts.sends)
+            most = calls if strategy == "ring" else 1
+            assert counts.calls == most, (mask, strategy, counts.calls)
+
+
 def cross(rank, ranks):
     """Other keys than queries, without shardings too."""
     n, kv = 50, 83
@@ -260,7 +312,7 @@ def unshard(rank, ranks):
         assert torch.equal(part.grad, s.shard(x, 1))
 
 
-CHECKS = some, cross, heads, functions, decode, unshard
+CHECKS = some, empty_shards, cross, heads, functions, decode, unshard
 MORE = every_mask, every_score
 
 

@@ -69,6 +69,7 @@ def scores(n, heads):
         return torch.randn(*shape, generator=g)
     return {
         "alibi": dict(slopes=rand(heads)),
+        "relative_bias, soft_cap_approx(cap=4)": {},
         "relative_bias_table, soft_cap(cap=4)": dict(table=rand(heads, 31)),
         # A bias of whole rows alone changes no weight.
         "row_bias, column_bias, soft_cap(cap=3), head_scale": dict(

@@ -50,8 +50,24 @@ def wrong(rank):
     refused(lambda: td.attention(*[x.long() for x in inputs()]), "int64")
     refused(lambda: td.attention(*inputs(heads=5), strategy="heads"),
             "5 query heads over 3 ranks")
-    refused(lambda: td.attention(*[x.to("meta") for x in inputs()],
-                                 mask_mod="causal", dropout_p=0.1), "dropout")
+    refused(lambda: td.attention(*inputs(), mask_mod="causal", dropout_p=0.1),
+            "dropout")
+
+
+def elsewhere(rank):
+    """Tensors on another device than the CPU, where this group computes."""
+    q, k, v = inputs()
+    away = k.to("meta")
+    refused(lambda: td.attention(*[x.to("meta") for x in (q, k, v)]),
+            "query is on meta")
+    refused(lambda: td.attention(q, away, v), "key is on another device")
+    refused(lambda: td.attention(q, k, v, sinks=torch.ones(2, device="meta")),
+            "sinks are on meta, query on cpu")
+    refused(lambda: td.attention(q, k, v, score_mod="alibi",
+                                 slopes=torch.ones(2, device="meta")),
+            "captured slopes is on meta, query on cpu")
+    refused(lambda: td.decode(q.to("meta"), k, v), "query is on meta")
+    refused(lambda: td.decode(q, away, v), "key is on another device")
 
 
 def lost(victim, call):
@@ -118,8 +134,19 @@ def differs_later(rank):
 
 def process(rank, port, what, args):
     ranks.join(rank, RANKS, port)
-    what(rank, *args)
+    try:
+        what(rank, *args)
+    finally:
+        ended(rank, {*range(RANKS)} - {*args[:1]})
     os._exit(0)  # groups with lost ranks do not end
+
+
+def ended(rank, live):
+    """Rank 0 has the store, by which the others ask who lives: it ends last."""
+    store = ranks.dist.distributed_c10d._get_default_store()
+    store.set("test/ended/%d" % rank, "1")
+    if rank == 0:
+        store.wait(["test/ended/%d" % r for r in live])
 
 
 def run(what, *args):
@@ -145,7 +172,7 @@ def run(what, *args):
     print("ok", what.__name__, *args, flush=True)
 
 
-CASES = [(disagree,), (wrong,), (differs_later,), (dies, 2, "ring"),
+CASES = [(disagree,), (wrong,), (elsewhere,), (differs_later,), (dies, 2, "ring"),
          (dies, 1, "heads"), (stops, 1, "ring"), (stops, 2, "all_gather"),
          (dies_in_backward, 1, "all_gather"),
          (stops_before_decode, 2, "decode")]

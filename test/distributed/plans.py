@@ -5,8 +5,11 @@ import unittest
 
 import cases  # first: finds tilec
 
+import torch
+
 import tilec
-from tilec.distributed import Sharding, _balance, _plan, _sharding
+from tilec.distributed import (
+    Sharding, _attention, _balance, _plan, _sharding)
 
 
 def sees(mask, a, b):
@@ -58,13 +61,42 @@ class Shardings(unittest.TestCase):
 
 
 class Cases(unittest.TestCase):
-    def test_every_mask_of_the_library(self):
-        """Each mask of mods/masks is in a case of attention.py."""
-        text = tilec.mods()["mods/masks"]
-        of_library = set(re.findall(r"^func @(\w+)\(.*-> i1 {", text, re.M))
-        named = set(re.findall(r"\w+", " ".join(cases.masks(96, 2))))
-        self.assertGreater(len(of_library), 20)
+    def check(self, file, pattern, texts, least):
+        """Each mod of a file of the library is in a case of attention.py."""
+        of_library = set(re.findall(pattern, tilec.mods()[file], re.M))
+        named = set(re.findall(r"\w+", " ".join(texts)))
+        self.assertGreater(len(of_library), least)
         self.assertEqual(of_library - named, set())
+
+    def test_every_mask_of_the_library(self):
+        self.check("mods/masks", r"^func @(\w+)\(.*-> i1 {",
+                   cases.masks(96, 2), 20)
+
+    def test_every_score_of_the_library(self):
+        self.check("mods/scores", r"^func @(\w+)\(%score.*-> f32 {",
+                   cases.scores(60, 8), 8)
+
+
+class Strategies(unittest.TestCase):
+    """By sizes: keys and values of more than 2 GiB go around a ring."""
+
+    def chosen(self, length, strategy=None, heads=8, dim=128):
+        k = torch.empty(1, heads, 1, dim, dtype=torch.bfloat16)
+        kv = Sharding(length, [[(0, length)], []])
+        return _attention._chosen(strategy, k, k, kv, 2)
+
+    def test_by_sizes(self):
+        self.assertEqual(self.chosen(1 << 19), "all_gather")  # 2 GiB
+        self.assertEqual(self.chosen((1 << 19) + 1), "ring")
+        self.assertEqual(self.chosen(1 << 19, heads=9), "ring")
+        self.assertEqual(self.chosen(1 << 20, dim=64), "all_gather")
+
+    def test_by_name(self):
+        for name in _attention.STRATEGIES:
+            for length in (64, 1 << 24):
+                self.assertEqual(self.chosen(length, name), name)
+        with self.assertRaisesRegex(ValueError, "'star'.*all_gather"):
+            self.chosen(64, "star")
 
 
 class Plans(unittest.TestCase):

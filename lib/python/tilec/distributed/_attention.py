@@ -62,13 +62,16 @@ def _of_sinks(sinks, o, lse, dout, dlse):
 # ---- The request ----
 
 
-def _checked(q, k, v, enable_gqa, sharding, kv, group):
+def _checked(q, k, v, sinks, enable_gqa, sharding, kv, group):
     _api._check_shapes(q, k, v, enable_gqa)
     for name, x in (("query", q), ("key", k), ("value", v)):
         if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise ValueError("%s is %s, expected float32, float16 or bfloat16" %
                              (name, x.dtype))
     _group.check_device(group, q)
+    if sinks is not None and sinks.device != q.device:
+        raise ValueError("sinks are on %s, query on %s" % (
+            sinks.device, q.device))
     for name, x, s in (("query", q, sharding), ("key", k, kv)):
         if x.shape[2] != s.size():
             raise ValueError(
@@ -163,7 +166,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, group=None, *,
     kv = s if kv_sharding is None and (
         sharding is not None or key.shape[2] == query.shape[2]) else \
         _sharding_of(kv_sharding, key.shape[2], rank, nring * nheads, groups)
-    _checked(query, key, value, enable_gqa, s, kv, groups[0])
+    _checked(query, key, value, sinks, enable_gqa, s, kv, groups[0])
     options = dict(mask_mod=mask_mod, score_mod=score_mod, scale=scale,
                    gqa=enable_gqa, deterministic=deterministic,
                    kernel_options=kernel_options, positions=positions,

@@ -23,6 +23,7 @@ def decode(query, key, value, group=None, *, key_starts=None, query_offsets=None
     ring, heads = _group.of(group, timeout)
     if heads is not None:
         raise ValueError("the mesh has two dims, expected a group or one dim")
+    _group.check_device(ring, query)
     if (key_starts is None) != (query_offsets is None):
         raise ValueError("give both key_starts and query_offsets, or neither")
     if key_starts is not None:

@@ -222,6 +222,8 @@ def of(group, timeout=None):
 def check_device(group, x):
     """NCCL wants tensors on GPUs, gloo on the CPU."""
     backend = dist.get_backend(group.pg)
+    if x.device.type not in ("cpu", "cuda"):
+        raise ValueError("query is on %s, expected a GPU or the CPU" % x.device)
     if backend == "nccl" and x.device.type != "cuda":
         raise ValueError("query is on %s and the group is of NCCL: expected a "
                          "tensor on this rank's GPU" % x.device)
