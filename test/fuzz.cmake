@@ -75,7 +75,7 @@ if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_parse.c)
   fuzz_program(parse MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
                ${CMAKE_SOURCE_DIR}/test/ir/roundtrip SOURCES ${ir})
   file(GLOB editor CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
-       ${CMAKE_SOURCE_DIR}/tools/editor/*.c)
+       ${CMAKE_SOURCE_DIR}/tools/editors/*.c)
   fuzz_program(format MOST 4096 SEEDS ${CMAKE_SOURCE_DIR}/kernels
                ${CMAKE_SOURCE_DIR}/test/ir/roundtrip SOURCES ${ir} ${editor})
 endif()

@@ -4,7 +4,7 @@
  */
 #include "tools/common/commands.h"
 #include "tools/common/render.h"
-#include "tools/editor/format.h"
+#include "tools/editors/format.h"
 
 #include <stdlib.h>
 #include <string.h>

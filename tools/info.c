@@ -9,6 +9,7 @@
 #include "tools/common/commands.h"
 #include "tools/draw/layout.h"
 #include "tools/draw/mask.h"
+#include "tools/editors/syntax.h"
 #include "tools/measure/inputs.h"
 #include "tools/shell/shell.h"
 
@@ -196,6 +197,9 @@ static const struct {
     {"ops", "the op table, as Markdown", put_ops},
     {"passes", "passes and pipelines", put_passes},
     {"commands", "names of all commands", put_commands},
+    {"vim", "the syntax file for vim", syntax_put_vim},
+    {"textmate", "the TextMate grammar, as VS Code reads it",
+     syntax_put_textmate},
     {"versions", "of tilec, LLVM, the NVIDIA driver, devices", put_versions},
 };
 enum { NTOPICS = sizeof topics / sizeof *topics };
@@ -267,7 +271,8 @@ static const tool_option options[] = {
 
 const tool_command tool_info = {
     "info",
-    "[targets | kernels | mods | ops | passes | commands | versions]... |\n"
+    "[targets | kernels | mods | ops | passes | commands | vim | textmate |\n"
+    "       versions]... |\n"
     "       layout LAYOUT SIDES | mask MASK [NAME=VALUE...] | man [COMMAND]",
     "Prints what this build of tilec has.",
     "`tilec info layout '#mma(4x1)' 64x64` says which thread and register "

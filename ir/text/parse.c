@@ -64,12 +64,12 @@ static bool parse_param_kind(tc_parser *p, tc_param *param)
 /* Names that would read as something else. */
 static bool check_param_name(tc_parser *p, const tc_param *param)
 {
-    static const char *const taken[] = {
-        "true",  "false", "inf", "nan", "none",   "x",    "cdiv",
-        "min",   "max",   "rem", "ptr", "tensor", "tile", "block_ptr",
-        "block", "call",  "not", "and", "or"};
-    bool is_taken =
-        tc_kind_parse(param->name, strlen(param->name)) != TC_KIND_COUNT;
+    static const char *const taken[] = {"x",     "cdiv", "min", "max", "rem",
+                                        "block", "call", "not", "and", "or"};
+    size_t n = strlen(param->name);
+    bool is_taken = tc_kind_parse(param->name, n) != TC_KIND_COUNT ||
+                    tc_word_is(TC_WORD_LITERAL, param->name, n) ||
+                    tc_word_is(TC_WORD_TYPE, param->name, n);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         is_taken |= strcmp(param->name, taken[i]) == 0;
     if (is_taken)
@@ -473,16 +473,10 @@ static bool parse_grid(tc_parser *p, tc_func *f)
 /* Of what a kernel's header holds before its grid. */
 static bool is_too_late(tc_parser *p)
 {
-    static const char *const words[] = {
-        "aligned", "ragged", "multiples", "warps", "shared",  "ptxas",
-        "tiles",   "raster", "profile",   "early", "fastmath"};
-    for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
-        if (tc_parser_is_word(p, words[i]))
-            return !tc_error(p->cx, tc_parser_loc(p),
-                             "expected `{`, found `%s`, which stands before "
-                             "`grid`",
-                             words[i]);
-    return false;
+    return tc_parser_is_word_of(p, TC_WORD_CLAUSE) &&
+           !tc_error(p->cx, tc_parser_loc(p),
+                     "expected `{`, found `%s`, which stands before `grid`",
+                     tc_parser_text(p, tc_parser_peek(p, 0)));
 }
 
 static void parse_body(tc_parser *p, const pending *header)
@@ -509,25 +503,23 @@ static void parse_body(tc_parser *p, const pending *header)
 
 static bool unknown_top(tc_parser *p)
 {
-    static const char *const words[] = {"func", "kernel", "plan", "params",
-                                        "import"};
-    enum { NWORDS = sizeof words / sizeof *words, IMPORT = NWORDS - 1 };
+    const char *words[TC_NWORDS];
+    unsigned nwords = tc_words_of(TC_WORD_TOP, words);
     const tc_token *t = tc_parser_peek(p, 0);
     if (t->kind != TC_TOKEN_NAME)
         return tc_parser_expected(
             p, "`func`, `kernel`, `plan`, `params` or `import`");
     const char *text = tc_parser_text(p, t);
-    for (int i = 0; i < NWORDS; i++)
-        if (strcmp(text, words[i]) == 0) {
-            p->at++;
-            return tc_parser_expected(p, i == IMPORT
-                                             ? "a file, as \"name.tile\""
-                                             : "a function name, as `@name`");
-        }
+    if (tc_parser_is_word_of(p, TC_WORD_TOP)) {
+        p->at++;
+        return tc_parser_expected(p, strcmp(text, "import") == 0
+                                         ? "a file, as \"name.tile\""
+                                         : "a function name, as `@name`");
+    }
     return tc_error(
         p->cx, tc_parser_loc(p),
         "expected `func`, `kernel`, `plan`, `params` or `import`, found `%s`%s",
-        text, tc_did_you_mean(p, text, NWORDS, words));
+        text, tc_did_you_mean(p, text, nwords, words));
 }
 
 /* import "FILE": who reads texts has read that file. */

@@ -32,6 +32,7 @@
 #include "ir/base/map.h"
 #include "ir/ir.h"
 #include "ir/text/lex.h"
+#include "ir/words.h"
 
 /* Beyond these the stack of this process would be the limit. */
 enum {
@@ -111,7 +112,9 @@ typedef struct tc_parser {
 
 const tc_token *tc_parser_peek(const tc_parser *p, uint32_t ahead);
 bool tc_parser_is(const tc_parser *p, tc_token_kind kind);
+/* The word is one of words.def, or an op's name. */
 bool tc_parser_is_word(const tc_parser *p, const char *word);
+bool tc_parser_is_word_of(const tc_parser *p, tc_word_class class);
 /* A name with `(` glued to it. */
 bool tc_parser_is_call(const tc_parser *p);
 bool tc_parser_accept(tc_parser *p, tc_token_kind kind);

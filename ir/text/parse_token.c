@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/text/parse.h"
 
+#include <assert.h>
 #include <string.h>
 
 const tc_token *tc_parser_peek(const tc_parser *p, uint32_t ahead)
@@ -22,7 +23,15 @@ static bool is_text(const tc_parser *p, const tc_token *t, const char *word)
 
 bool tc_parser_is_word(const tc_parser *p, const char *word)
 {
+    assert(tc_word_is_any(word));
     return is_text(p, tc_parser_peek(p, 0), word);
+}
+
+bool tc_parser_is_word_of(const tc_parser *p, tc_word_class class)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    return t->kind == TC_TOKEN_NAME &&
+           tc_word_is(class, p->tokens.text + t->at, t->len);
 }
 
 bool tc_parser_is_call(const tc_parser *p)

@@ -169,9 +169,7 @@ bool tc_parse_size(tc_parser *p, const tc_dim **d)
 
 static bool is_shaped_word(const tc_parser *p)
 {
-    return tc_parser_is_word(p, "tile") || tc_parser_is_word(p, "tensor") ||
-           tc_parser_is_word(p, "ptr") || tc_parser_is_word(p, "block_ptr") ||
-           tc_parser_is_word(p, "smem") || tc_parser_is_word(p, "mbarrier");
+    return tc_parser_is_word_of(p, TC_WORD_TYPE);
 }
 
 static tc_kind scalar_kind(const tc_parser *p)

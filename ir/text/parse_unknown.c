@@ -74,15 +74,12 @@ static const char *op_elsewhere(tc_parser *p, const char *text)
 
 static const char *near_op(tc_parser *p, const char *text)
 {
-    static const char *const more[] = {"cdiv", "sum", "prod", "any", "all"};
-    enum { NMORE = sizeof more / sizeof *more };
-    unsigned n = 0;
     const char **names = tc_arena_array(
-        p->arena, const char *, TC_OPCODE_COUNT + NMORE + p->f->nparams);
+        p->arena, const char *, TC_OPCODE_COUNT + TC_NWORDS + p->f->nparams);
+    unsigned n = 0;
     for (tc_opcode c = 0; c < TC_OPCODE_COUNT; c++)
         names[n++] = tc_op_infos[c].name;
-    for (int i = 0; i < NMORE; i++)
-        names[n++] = more[i];
+    n += tc_words_of(TC_WORD_FUNCTION, names + n);
     for (unsigned i = 0; i < p->f->nparams; i++)
         if (p->f->params[i].kind == TC_PARAM_FUNC)
             names[n++] = p->f->params[i].name;
@@ -141,19 +138,15 @@ bool tc_parser_unknown_type(tc_parser *p)
 {
     if (!tc_parser_is(p, TC_TOKEN_NAME))
         return tc_parser_expected(p, "a type");
-    static const char *const shaped[] = {"ptr",       "tensor", "tile",
-                                         "block_ptr", "smem",   "mbarrier"};
-    enum { NSHAPED = sizeof shaped / sizeof *shaped };
     unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
-    const char **names =
-        tc_arena_array(p->arena, const char *, nparams + TC_F64 + 1 + NSHAPED);
+    const char **names = tc_arena_array(p->arena, const char *,
+                                        nparams + TC_F64 + 1 + TC_NWORDS);
     for (unsigned i = 0; i < nparams; i++)
         if (p->f->params[i].kind == TC_PARAM_TYPE)
             names[n++] = p->f->params[i].name;
     for (tc_kind k = TC_I1; k <= TC_F64; k++)
         names[n++] = tc_scalar_infos[k].name;
-    for (int i = 0; i < NSHAPED; i++)
-        names[n++] = shaped[i];
+    n += tc_words_of(TC_WORD_TYPE, names + n);
     const char *text = tc_parser_text(p, tc_parser_peek(p, 0));
     const tc_foreign *foreign = tc_foreign_type(text);
     return tc_error(p->cx, tc_parser_loc(p), "`%s` is no type%s", text,
@@ -173,14 +166,11 @@ static unsigned add_params(const tc_parser *p, tc_param_kind kind, unsigned n,
 
 static bool unknown_word(tc_parser *p, const char *text)
 {
-    static const char *const words[] = {"true", "false", "inf",
-                                        "nan",  "none",  "block"};
-    enum { NWORDS = sizeof words / sizeof *words };
     const char **names =
-        tc_arena_array(p->arena, const char *, p->f->nparams + NWORDS);
+        tc_arena_array(p->arena, const char *, p->f->nparams + TC_NWORDS + 1);
     unsigned n = add_params(p, TC_PARAM_INT, 0, names);
-    for (int i = 0; i < NWORDS; i++)
-        names[n++] = words[i];
+    n += tc_words_of(TC_WORD_LITERAL, names + n);
+    names[n++] = "block";
     return tc_error(p->cx, tc_parser_loc(p),
                     "`%s` is no compile-time int parameter (values are "
                     "written %%name)%s",

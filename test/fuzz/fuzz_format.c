@@ -4,7 +4,7 @@
  * tokens of the text (format_text itself checks it), and stays as it is when it
  * is formatted again; what is not has an error that says why.
  */
-#include "tools/editor/format.h"
+#include "tools/editors/format.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * tilec lsp: requests, one after the other, until `exit`.
  */
 #include "tools/common/commands.h"
-#include "tools/editor/format.h"
+#include "tools/editors/format.h"
 #include "tools/lsp/lsp.h"
 
 #include <stdlib.h>

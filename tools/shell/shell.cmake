@@ -11,7 +11,7 @@ add_custom_command(
   COMMAND ${CMAKE_COMMAND} -D TILEC=$<TARGET_FILE:tilec> -D OUT=${SHELL_SHARE}
           -P ${CMAKE_SOURCE_DIR}/tools/shell/generate.cmake
   DEPENDS tilec ${CMAKE_SOURCE_DIR}/tools/shell/generate.cmake
-  COMMENT "Completion scripts and manual pages")
+  COMMENT "Completion scripts, manual pages, syntax files")
 add_custom_target(tilec_share ALL DEPENDS ${SHELL_SHARE}/stamp)
 install(FILES ${SHELL_SHARE}/tilec.bash RENAME tilec
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
@@ -20,6 +20,7 @@ install(FILES ${SHELL_SHARE}/_tilec
 install(FILES ${SHELL_SHARE}/tilec.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(DIRECTORY ${SHELL_SHARE}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+include(tools/editors/editors.cmake)
 
 set(CPACK_PACKAGE_NAME tilec)
 set(CPACK_PACKAGE_VENDOR tilec)

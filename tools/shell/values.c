@@ -116,9 +116,9 @@ char *shell_words_of(const tool_command *c)
     if (c == &tool_completion)
         fputs("bash zsh fish", out);
     if (c == &tool_info)
-        fputs(
-            "targets kernels mods ops passes commands versions layout mask man",
-            out);
+        fputs("targets kernels mods ops passes commands vim textmate versions "
+              "layout mask man",
+              out);
     fclose(out);
     return words;
 }

@@ -2,7 +2,7 @@
  *
  * Blanks between two tokens of one line.
  */
-#include "tools/editor/format.h"
+#include "tools/editors/format.h"
 
 bool format_is_prefix(const piece *p, const piece *prev)
 {

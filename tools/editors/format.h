@@ -17,7 +17,7 @@
 #define TOOL_FORMAT_H
 
 #include "ir/ir.h"
-#include "tools/editor/pieces.h"
+#include "tools/editors/pieces.h"
 
 /* Appends the formatted text of a source. False: cx says where the text has no
  * valid form (names and types may be wrong: only the form counts). */

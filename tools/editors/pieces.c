@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/editor/pieces.h"
+#include "tools/editors/pieces.h"
 
 #include "ir/ir.h"
 

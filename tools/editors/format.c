@@ -2,7 +2,7 @@
  *
  * Lines: where each begins. The rest of a line is spacing.c.
  */
-#include "tools/editor/format.h"
+#include "tools/editors/format.h"
 
 #include <string.h>
 
