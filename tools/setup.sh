@@ -67,7 +67,7 @@ setup() {
           libcjson-dev libxxhash-dev libzstd-dev zlib1g-dev"
     [ "${1:-}" = wheel ] && want="$want python3 python3-dev python3-venv"
     [ "${1:-}" = test ] &&
-        want="$want check g++ python3 python3-dev python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
+        want="$want check dpkg-dev file g++ python3 python3-dev python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
     # A browser looks at the inspector's page, vim at its syntax file, in long
     # tests only.

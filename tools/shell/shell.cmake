@@ -15,8 +15,12 @@ add_custom_command(
 add_custom_target(tilec_share ALL DEPENDS ${SHELL_SHARE}/stamp)
 install(FILES ${SHELL_SHARE}/tilec.bash RENAME tilec
         DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-install(FILES ${SHELL_SHARE}/_tilec
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+# Debian's zsh looks into site-functions below /usr/local, and into
+# vendor-completions below /usr.
+foreach(folder site-functions vendor-completions)
+  install(FILES ${SHELL_SHARE}/_tilec
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder})
+endforeach()
 install(FILES ${SHELL_SHARE}/tilec.fish
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(DIRECTORY ${SHELL_SHARE}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
