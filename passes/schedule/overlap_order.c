@@ -233,8 +233,51 @@ static void find_lazy(tc_step *s, bool ahead)
     }
 }
 
+/* The sum of a product of the step before, as a loop hands it on. */
+static bool is_carried_sum(const tc_step *s, const tc_value *v)
+{
+    if (!s->loop || v->def || v->region != s->region || !v->index)
+        return false;
+    const tc_part *from =
+        tc_part_of(s, tc_region_terminator(s->region)->in[v->index - 1]);
+    return from &&
+           (from->kind == TC_PART_WAIT || from->kind == TC_PART_PRODUCT);
+}
+
+static bool reads_carried_sum(const tc_step *s, const tc_part *p)
+{
+    for (unsigned i = 0; p->kind == TC_PART_PLAIN && i < p->nuses; i++)
+        if (is_carried_sum(s, p->uses[i]))
+            return true;
+    return false;
+}
+
+/* Is all that the part needs placed, or can it be before any product? */
+static bool needs_no_product(const tc_part *p)
+{
+    if (p->kind == TC_PART_PRODUCT || p->kind == TC_PART_WAIT || p->late)
+        return p->placed;
+    for (unsigned i = 0; i < p->nbefore && !p->placed; i++)
+        if (p->before[i]->stage != p->stage || !needs_no_product(p->before[i]))
+            return false;
+    return true;
+}
+
+/* Places what reads a carried sum before the products are issued: its registers
+ * are a product's, and ptxas would wait for all that are in flight there
+ * (C7517). */
+static void place_readers(tc_step *s, unsigned stage)
+{
+    for (unsigned i = 0; i < s->nparts; i++) {
+        tc_part *p = s->parts[i];
+        if (p->stage == stage && reads_carried_sum(s, p) && needs_no_product(p))
+            overlap_order_place(s, p);
+    }
+}
+
 static void place_early(tc_step *s)
 {
+    place_readers(s, 0);
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
             overlap_order_place(s, s->parts[i]);

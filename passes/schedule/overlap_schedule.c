@@ -18,6 +18,7 @@
  * too, and so are ops that only they need: the wait for their data. The order
  * of an iteration:
  *
+ *     what reads the sum that the step before left, if it needs no product
  *     products that need no other of their step
  *     products of the step before
  *     all else, with waits where results are needed and products as soon as
