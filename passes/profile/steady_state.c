@@ -33,6 +33,7 @@ enum {
     PHASES = 4 * STEPS,  /* of an mbarrier */
     MOST_NUMBERS = 2048, /* of a state */
     MOST_SECTIONS = 64,
+    MOST_BEFORE = 256, /* sections before the loop */
     MOST_CONSUMERS = 8,
     MOST_RINGS = 16,
     MOST_IN_FLIGHT = 64,
@@ -47,7 +48,8 @@ typedef struct reading {
     const tc_target *target;
     double groups;
     tc_step_section *list;
-    unsigned n, mark;
+    unsigned n, most, mark;
+    double async_bytes; /* of the copies that are not committed yet */
     bool too_many;
 } reading;
 
@@ -77,7 +79,7 @@ static tc_step_section *section_at(reading *r, const tc_op *op, tc_section is)
         strcmp(is.kind, "release") == 0 || strcmp(is.kind, "copy") == 0;
     if (last && !r->mark && !is_apart && tc_section_continues(last->is, is))
         return last;
-    if (r->n == MOST_SECTIONS) {
+    if (r->n == r->most) {
         r->too_many = true;
         return last;
     }
@@ -87,6 +89,22 @@ static tc_step_section *section_at(reading *r, const tc_op *op, tc_section is)
     return s;
 }
 
+/* Copies of cp.async start in the section where they are committed. */
+static void read_async_copy(reading *r, const tc_op *op)
+{
+    if (op->code == TC_ASYNC_COPY)
+        r->async_bytes += (double)(tc_type_count(op->in[1]->type) *
+                                   tc_type_bytes(op->in[1]->type->elem));
+    if (op->code == TC_ASYNC_COMMIT) {
+        tc_step_section *s =
+            r->n ? &r->list[r->n - 1]
+                 : section_at(r, op, (tc_section){"copy", NULL});
+        s->commits++;
+        s->async_bytes += r->async_bytes / r->groups;
+        r->async_bytes = 0;
+    }
+}
+
 static void read_op(reading *r, const tc_op *op)
 {
     tc_section is = tc_section_of(r->cx, op);
@@ -94,6 +112,7 @@ static void read_op(reading *r, const tc_op *op)
         r->mark = (unsigned)tc_op_int(op, "number");
         return;
     }
+    read_async_copy(r, op);
     if (op->nregions && !tc_op_combines(op))
         is = tc_section_of_regions(r->cx, op);
     if (!is.kind)
@@ -105,7 +124,7 @@ static void read_op(reading *r, const tc_op *op)
     else
         s->lanes += of_groups * lane_cycles(op);
     s->special += of_groups * (double)tc_special_cycles(r->target, op);
-    if (op->code == TC_MMA_WAIT)
+    if (op->code == TC_MMA_WAIT || op->code == TC_ASYNC_WAIT)
         s->pending = (unsigned)tc_op_int(op, "pending");
     if (op->code == TC_MBARRIER_WAIT || op->code == TC_MBARRIER_ARRIVE)
         s->mbarrier = op->in[0];
@@ -113,13 +132,48 @@ static void read_op(reading *r, const tc_op *op)
         s->bytes = (double)tc_op_int(op, "bytes");
 }
 
+static void begin_list(reading *r, unsigned most)
+{
+    r->list = tc_arena_array(r->a, tc_step_section, most);
+    r->most = most;
+    r->n = r->mark = 0;
+    r->async_bytes = 0;
+}
+
 static unsigned read_step(reading *r, const tc_op *loop)
 {
-    r->list = tc_arena_array(r->a, tc_step_section, MOST_SECTIONS);
-    r->n = r->mark = 0;
+    begin_list(r, MOST_SECTIONS);
     tc_each_op (op, loop->regions[loop->nregions - 1])
         read_op(r, op);
     return r->n;
+}
+
+/* What comes before the loop in the same tile: peeled steps leave products and
+ * copies in flight, and slots that a later step releases. */
+static void read_before(reading *r, const tc_op *loop)
+{
+    const tc_op *around = loop->parent->op;
+    if (around && !tc_op_is_loop(around) && around->code != TC_WARP_GROUPS)
+        read_before(r, around);
+    for (const tc_op *op = loop->parent->first; op != loop; op = op->next)
+        if (!tc_op_is_loop(op))
+            read_op(r, op);
+}
+
+/* Of one role. */
+typedef struct role_sections {
+    unsigned n, nbefore;
+    tc_step_section *of, *before;
+} role_sections;
+
+static role_sections read_role(reading *r, const tc_op *loop)
+{
+    role_sections all = {.n = read_step(r, loop), .of = r->list};
+    begin_list(r, MOST_BEFORE);
+    read_before(r, loop);
+    all.nbefore = r->n;
+    all.before = r->list;
+    return all;
 }
 
 /* ---- The hot loops ---- */
@@ -195,18 +249,22 @@ typedef struct phases {
 } phases;
 
 typedef struct agent {
-    bool produces;
+    bool produces, started; /* started: it is past what is before its loop */
     unsigned group, pc, step;
     double now;
     unsigned turns, nwaited[MOST_RINGS], narrived[MOST_RINGS];
     unsigned nflying;
     double flying[MOST_IN_FLIGHT]; /* ends of products, oldest first */
-    double begun[STEPS + 1];       /* steps */
+    unsigned ncopying;
+    double copying[MOST_IN_FLIGHT]; /* ends of groups of cp.async */
+    double begun[STEPS + 1];        /* steps */
 } agent;
 
 typedef struct simulation {
     tc_arena *a;
     tc_steady_state *s;
+    role_sections consumer, producer;
+    unsigned more; /* slots of each ring that the kernel does not have */
     agent agents[MOST_CONSUMERS + 1];
     unsigned nagents, nrings;
     phases rings[MOST_RINGS];
@@ -230,7 +288,8 @@ static int ring_of(simulation *x, const tc_value *mbarrier)
     if (x->nrings == MOST_RINGS)
         return -1;
     unsigned slots = mbarrier->type->slots ? mbarrier->type->slots : 1;
-    x->rings[x->nrings] = (phases){.mbarrier = mbarrier, .slots = slots};
+    x->rings[x->nrings] =
+        (phases){.mbarrier = mbarrier, .slots = slots + x->more};
     return (int)x->nrings++;
 }
 
@@ -242,9 +301,15 @@ static void add_span(simulation *x, tc_track_kind track, const agent *a,
             (tc_span){track, a->group, start, end, a->step, section};
 }
 
+static const role_sections *role_of(const simulation *x, const agent *a)
+{
+    return a->produces ? &x->producer : &x->consumer;
+}
+
 static const tc_step_section *section_of(const simulation *x, const agent *a)
 {
-    return a->produces ? &x->s->producer[a->pc] : &x->s->sections[a->pc];
+    const role_sections *r = role_of(x, a);
+    return a->started ? &r->of[a->pc] : &r->before[a->pc];
 }
 
 /* Is the mbarrier one that the other side completes in its step? */
@@ -300,12 +365,13 @@ static void issue(simulation *x, agent *a, const tc_step_section *s)
         a->flying[a->nflying++] = start + s->products;
 }
 
-static double await(agent *a, unsigned pending)
+/* When all but the newest `pending` of a queue have ended. */
+static double await(double now, double *ends, unsigned *n, unsigned pending)
 {
-    unsigned ended = a->nflying > pending ? a->nflying - pending : 0;
-    double at = ended ? fmax(a->now, a->flying[ended - 1]) : a->now;
-    a->nflying -= ended;
-    memmove(a->flying, a->flying + ended, a->nflying * sizeof *a->flying);
+    unsigned ended = *n > pending ? *n - pending : 0;
+    double at = ended ? fmax(now, ends[ended - 1]) : now;
+    *n -= ended;
+    memmove(ends, ends + ended, *n * sizeof *ends);
     return at;
 }
 
@@ -325,14 +391,29 @@ static double compute(simulation *x, agent *a, const tc_step_section *s)
     return end;
 }
 
-static void copy(simulation *x, agent *a, const tc_step_section *s)
+/* When the bytes are there. */
+static double copy_bytes(simulation *x, agent *a, const tc_step_section *s,
+                         double bytes)
 {
-    double cycles = s->bytes / TC_L2_BYTES_PER_CYCLE;
+    double cycles = bytes / TC_L2_BYTES_PER_CYCLE;
     double start = serve(&x->copies_free, a->now, cycles);
     add_span(x, TC_TRACK_COPIES, a, start, start + cycles, s);
+    return fmax(start + cycles, a->now + TC_COPY_LATENCY_CYCLES);
+}
+
+static void copy(simulation *x, agent *a, const tc_step_section *s)
+{
+    double end = copy_bytes(x, a, s, s->bytes);
     int ring = s->mbarrier ? ring_of(x, s->mbarrier) : -1;
     if (ring >= 0)
-        arrive(x, a, ring, start + cycles + TC_COPY_LATENCY_CYCLES);
+        arrive(x, a, ring, end);
+}
+
+static void copy_async(simulation *x, agent *a, const tc_step_section *s)
+{
+    for (unsigned i = 0; i < s->commits && a->ncopying < MOST_IN_FLIGHT; i++)
+        a->copying[a->ncopying++] =
+            copy_bytes(x, a, s, s->async_bytes / s->commits);
 }
 
 static void release(simulation *x, agent *a, const tc_step_section *s)
@@ -352,6 +433,8 @@ static void release(simulation *x, agent *a, const tc_step_section *s)
 static double run_section(simulation *x, agent *a, const tc_step_section *s)
 {
     const char *kind = s->is.kind;
+    if (s->op->code == TC_ASYNC_WAIT)
+        return await(a->now, a->copying, &a->ncopying, s->pending + x->more);
     if (strcmp(kind, "wait") == 0 && s->mbarrier) {
         int ring = ring_of(x, s->mbarrier);
         double end = ring < 0 ? a->now : end_of_wait(x, a, s, ring);
@@ -368,7 +451,7 @@ static double run_section(simulation *x, agent *a, const tc_step_section *s)
     if (strcmp(kind, "issue") == 0)
         issue(x, a, s);
     else if (strcmp(kind, "await") == 0)
-        return await(a, s->pending);
+        return await(a->now, a->flying, &a->nflying, s->pending);
     else if (strcmp(kind, "copy") == 0)
         copy(x, a, s);
     else if (strcmp(kind, "release") == 0)
@@ -410,6 +493,9 @@ static void put_agent(state *s, const simulation *x, const agent *a)
     put(s, a->nflying);
     for (unsigned i = 0; i < a->nflying; i++)
         put_time(s, a->flying[i]);
+    put(s, a->ncopying);
+    for (unsigned i = 0; i < a->ncopying; i++)
+        put_time(s, a->copying[i]);
     for (unsigned i = 0; i < x->nrings; i++) {
         put(s, (double)a->nwaited[i] - x->rings[i].n);
         put(s, (double)a->narrived[i] - x->rings[i].n);
@@ -477,12 +563,17 @@ static bool advance(simulation *x, agent *a)
     double end = run_section(x, a, s);
     if (end < 0)
         return false;
+    copy_async(x, a, s);
     add_span(x, a->produces ? TC_TRACK_PRODUCER : TC_TRACK_GROUP, a, a->now,
              end, s);
     a->now = end;
-    if (++a->pc < (a->produces ? x->s->nproducer : x->s->nsections))
+    if (++a->pc < (a->started ? role_of(x, a)->n : role_of(x, a)->nbefore))
         return true;
     a->pc = 0;
+    if (!a->started) {
+        a->started = true;
+        return true;
+    }
     a->begun[++a->step] = a->now;
     if (a == x->agents)
         watch_steps(x, a);
@@ -523,9 +614,11 @@ static bool simulate(simulation *x)
 {
     tc_steady_state *s = x->s;
     for (unsigned i = 0; i < s->ngroups; i++)
-        x->agents[x->nagents++] = (agent){.group = i};
+        x->agents[x->nagents++] =
+            (agent){.group = i, .started = !x->consumer.nbefore};
     if (s->nproducer)
-        x->agents[x->nagents++] = (agent){.produces = true};
+        x->agents[x->nagents++] =
+            (agent){.produces = true, .started = !x->producer.nbefore};
     x->passed[0] = 1;
     x->spans = tc_arena_array(x->a, tc_span, MOST_SPANS);
     while (!is_done(x))
@@ -579,13 +672,16 @@ static void sum_units(tc_steady_state *s)
         s->products += s->ngroups * s->sections[i].products;
         s->special += s->ngroups * s->sections[i].special;
         s->lanes += s->ngroups * s->sections[i].lanes;
+        s->copies +=
+            s->ngroups * s->sections[i].async_bytes / TC_L2_BYTES_PER_CYCLE;
     }
     for (unsigned i = 0; i < s->nproducer; i++)
         s->copies += s->producer[i].bytes / TC_L2_BYTES_PER_CYCLE;
 }
 
-const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
-                                          const tc_target *target)
+const tc_steady_state *tc_steady_state_with(tc_arena *a, tc_func *f,
+                                            const tc_target *target,
+                                            unsigned more)
 {
     const tc_op *roles = tc_roles_of(f);
     const tc_region *body = roles ? tc_consumers(roles) : f->body;
@@ -598,21 +694,34 @@ const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
         s->ngroups = 1;
     if (!s->loop || s->ngroups > MOST_CONSUMERS)
         return NULL;
-    reading r = {a, f->module->cx, target, s->ngroups, NULL, 0, 0, false};
-    s->nsections = read_step(&r, s->loop);
-    s->sections = r.list;
+    reading r = {
+        .a = a, .cx = f->module->cx, .target = target, .groups = s->ngroups};
+    role_sections consumer = read_role(&r, s->loop), producer = {0};
+    s->nsections = consumer.n;
+    s->sections = consumer.of;
     const tc_op *loads =
         roles ? find_producer_loop(s, tc_producer(roles)) : NULL;
     if (loads) {
         r.groups = 1;
-        s->nproducer = read_step(&r, loads);
-        s->producer = r.list;
+        producer = read_role(&r, loads);
+        s->nproducer = producer.n;
+        s->producer = producer.of;
     }
-    simulation *x = tc_arena_new(a, simulation);
-    *x = (simulation){.a = a, .s = s};
     sum_units(s);
+    simulation *x = tc_arena_new(a, simulation);
+    *x = (simulation){.a = a,
+                      .s = s,
+                      .consumer = consumer,
+                      .producer = producer,
+                      .more = more};
     if (r.too_many || !s->nsections || !simulate(x))
         return NULL;
     conclude(x);
     return s;
+}
+
+const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
+                                          const tc_target *target)
+{
+    return tc_steady_state_with(a, f, target, 0);
 }

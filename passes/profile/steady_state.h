@@ -16,7 +16,9 @@ typedef struct tc_step_section {
     const tc_op *op; /* the first of it */
     tc_section is;
     unsigned mark;            /* number of the `mark` before it; 0: none */
-    unsigned pending;         /* of `await` */
+    unsigned pending;         /* of `await`, and of a wait for cp.async */
+    unsigned commits;         /* groups of cp.async that start here */
+    double async_bytes;       /* of them */
     double products, special; /* cycles that it asks of the units */
     double lanes;             /* cycles of elementwise ops */
     double bytes;             /* of `copy` */
@@ -58,5 +60,9 @@ typedef struct tc_steady_state {
  * know. */
 const tc_steady_state *tc_steady_state_of(tc_arena *a, tc_func *f,
                                           const tc_target *target);
+/* The same as if the rings that the step waits for had `more` slots more. */
+const tc_steady_state *tc_steady_state_with(tc_arena *a, tc_func *f,
+                                            const tc_target *target,
+                                            unsigned more);
 
 #endif
