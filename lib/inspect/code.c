@@ -319,6 +319,7 @@ static bool compile(tc_collection *c, const char **llvm, const char **ptx)
     if (!tc_nvptx_compile(c->job->module, c->target, &code))
         return false;
     *ptx = take(c, code.ptx);
+    c->threads = code.threads;
     return true;
 }
 

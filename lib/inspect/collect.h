@@ -27,6 +27,9 @@ typedef struct tc_collection {
     tc_programs programs;
     tc_inspection seen;
     tc_assembled assembled;
+    unsigned threads;        /* of a block */
+    unsigned peak_registers; /* of tiles that live at once, by their layouts */
+    tc_loc peak_place;
     tc_json_writer w;
     /* Layouts, each once; bits of the elements that they are of. */
     unsigned nlayouts, bits_of[TC_MOST_INSPECTED_LAYOUTS];

@@ -286,7 +286,10 @@ static void add_life(const tc_collection *c, int32_t *steps, unsigned n,
         return;
     tc_each_use (u, v) {
         const tc_op *user = around_in(u->op, r);
-        unsigned line = user ? last_line(c, user) : 0;
+        /* A loop takes its initial values over where it begins. */
+        unsigned line = !user           ? 0
+                        : user == u->op ? tc_programs_line(&c->programs, user)
+                                        : last_line(c, user);
         to = line > to ? line : to;
     }
     if (to >= n || from >= n || !from)
@@ -311,6 +314,14 @@ static void add_lives(const tc_collection *c, int32_t *steps, unsigned n,
     }
 }
 
+static tc_loc place_of_line(const tc_collection *c, unsigned line)
+{
+    tc_each_nested (op, c->f->body)
+        if (line && op->loc.file && tc_programs_line(&c->programs, op) == line)
+            return op->loc;
+    return c->f->loc;
+}
+
 /* The sum of the tiles that live after each line of the machine-level text:
  * constants and copies that the compiler removes later are counted too. */
 static void write_registers(tc_collection *c)
@@ -321,12 +332,16 @@ static void write_registers(tc_collection *c)
     int32_t *steps = tc_arena_array(c->arena, int32_t, n);
     memset(steps, 0, n * sizeof *steps);
     add_lives(c, steps, n, c->f->body);
+    unsigned peak = 0;
     tc_json_open(&c->w, "registers", '[');
     for (unsigned i = 1, sum = 0; i + 1 < n; i++) {
         sum += (unsigned)steps[i];
         tc_json_int(&c->w, NULL, (int32_t)sum);
+        peak = sum > c->peak_registers ? i : peak;
+        c->peak_registers = sum > c->peak_registers ? sum : c->peak_registers;
     }
     tc_json_close(&c->w, ']');
+    c->peak_place = place_of_line(c, peak);
 }
 
 void tc_inspect_values(tc_collection *c)
