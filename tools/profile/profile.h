@@ -114,6 +114,9 @@ int statistics_make(const recording *r, profile_statistics *out);
 void statistics_free(profile_statistics *s);
 /* The cycles that the model gives to a step of the loop; below 0: none. */
 double statistics_model(const recording *r, int loop);
+/* A mark's part of its loop's cycles, 0 to 1. */
+double statistics_share(const recording *r, const profile_statistics *s,
+                        unsigned mark);
 /* The mark with which a step of the loop begins; 0: none. */
 unsigned step_mark(const profile_table *t, int loop);
 

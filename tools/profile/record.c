@@ -173,7 +173,8 @@ static int damaged(const char *path, const char *why)
 static int read_header(recording *r, const char *path, const char *text,
                        size_t size)
 {
-    cJSON *j = tc_json_parse(text, size, NULL, NULL);
+    bool no_memory;
+    cJSON *j = tc_json_parse(text, size, NULL, &no_memory);
     const cJSON *table = member(j, "table");
     double records = number(j, "records", 0), rings = number(j, "rings", -1);
     int code = EXIT_DONE;

@@ -23,7 +23,7 @@ static void show_section(const recording *r, const profile_statistics *s,
     const profile_mark *m = &r->table.marks[i];
     const spread *d = &s->sections[i];
     printf("  %-38.38s %9.0f %8.0f %8.0f %6.1f %%", section_name(m).text,
-           d->median, d->p10, d->p90, 100 * d->sum / s->own[m->loop]);
+           d->median, d->p10, d->p90, 100 * statistics_share(r, s, i + 1));
     if (m->model >= 0)
         printf(" %8.0f %+8.0f", m->model, d->median - m->model);
     printf("\n");

@@ -146,6 +146,13 @@ double statistics_model(const recording *r, int loop)
     return sum;
 }
 
+double statistics_share(const recording *r, const profile_statistics *s,
+                        unsigned mark)
+{
+    double own = s->own[r->table.marks[mark - 1].loop];
+    return own > 0 ? s->sections[mark - 1].sum / own : 0;
+}
+
 static size_t count_programs(const recording *r)
 {
     size_t n = 0;

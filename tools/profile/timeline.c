@@ -31,10 +31,11 @@ static void track_name(const profile_writer *w, char *out, size_t room)
         snprintf(out, room, "%s", w->role);
 }
 
-/* Clocks of a multiprocessor are one; begins differ by little. */
-static uint64_t offset_of(const profile_ring *first, const profile_ring *ring)
+/* Clocks of a multiprocessor are one; begins differ by little, in either
+ * direction. */
+static double offset_of(const profile_ring *first, const profile_ring *ring)
 {
-    return (uint32_t)(ring->head.begin_clock - first->head.begin_clock);
+    return (int32_t)(ring->head.begin_clock - first->head.begin_clock);
 }
 
 /* The last steps of the hot loop that a ring holds. */
@@ -83,7 +84,7 @@ static void add_ring(picture *p, const profile_ring *first,
     const profile_table *t = &p->r->table;
     profile_event *e = NULL;
     long n = decode_ring(p->r, ring, &e);
-    uint64_t later = offset_of(first, ring);
+    double origin = (double)p->from - offset_of(first, ring);
     int track = cJSON_GetArraySize(p->tracks), step = -1;
     char name[32];
     track_name(&t->writers[ring->writer], name, sizeof name);
@@ -93,8 +94,8 @@ static void add_ring(picture *p, const profile_ring *first,
     cJSON_AddItemToArray(p->tracks, item);
     for (long i = 0; i + 1 < n; i++) {
         const profile_mark *m = &t->marks[e[i].mark - 1];
-        double start = (double)(e[i].at + later) - (double)p->from;
-        double end = (double)(e[i + 1].at + later) - (double)p->from;
+        double start = (double)e[i].at - origin;
+        double end = (double)e[i + 1].at - origin;
         double length = (double)(p->to - p->from);
         if (end <= 0 || start >= length)
             continue;
@@ -152,7 +153,8 @@ static void add_sections(const picture *p, cJSON *to)
         cJSON_AddStringToObject(item, "name", section_name(m).text);
         add_place(item, m->line, m->column);
         add_spread(item, s);
-        cJSON_AddNumberToObject(item, "share", s->sum / p->s->own[m->loop]);
+        cJSON_AddNumberToObject(item, "share",
+                                statistics_share(p->r, p->s, i + 1));
         if (m->model >= 0)
             cJSON_AddNumberToObject(item, "model", m->model);
         cJSON_AddItemToArray(list, item);
