@@ -7,24 +7,8 @@
 #ifndef TC_STEADY_STATE_H
 #define TC_STEADY_STATE_H
 
-#include "ir/ir.h"
-#include "passes/profile/section.h"
+#include "passes/profile/role_sections.h"
 #include "passes/target/target.h"
-
-/* A section of a step. Cycles are those of one warp group. */
-typedef struct tc_step_section {
-    const tc_op *op; /* the first of it */
-    tc_section is;
-    unsigned mark;            /* number of the `mark` before it; 0: none */
-    unsigned pending;         /* of `await`, and of a wait for cp.async */
-    unsigned commits;         /* groups of cp.async that start here */
-    double async_bytes;       /* of them */
-    double products, special; /* cycles that it asks of the units */
-    double lanes;             /* cycles of elementwise ops */
-    double bytes;             /* of `copy` */
-    const tc_value *mbarrier; /* of `wait`, `release`, `copy` */
-    double cycles;            /* modelled duration in the steady state */
-} tc_step_section;
 
 typedef enum tc_track_kind {
     TC_TRACK_PRODUCER,
