@@ -24,6 +24,7 @@ struct finding {
 typedef struct search {
     tc_collection *c;
     finding *first, **end;
+    bool stages_suffice; /* the modelled step is no shorter with one more */
 } search;
 
 static void add(search *s, finding f)
@@ -353,7 +354,8 @@ static void find_stages(search *s)
         return;
     }
     double gain = 100 - 100 * more->cycles / now->cycles;
-    if (gain < LEAST_PERCENT || (!single && !is_alone(c)))
+    s->stages_suffice = gain < LEAST_PERCENT;
+    if (s->stages_suffice || (!single && !is_alone(c)))
         return;
     add(s, (finding){
                .kind = "stages",
@@ -424,8 +426,10 @@ static void find_remark(search *s, const tc_diag *d)
             continue;
         if (!known[i].anywhere && !is_in_hot_loop(c, d->loc))
             return;
+        bool is_small =
+            s->stages_suffice && strcmp(known[i].kind, "stages") == 0;
         add(s, (finding){.kind = known[i].kind,
-                         .grave = known[i].grave,
+                         .grave = known[i].grave && !is_small,
                          .title = known[i].title,
                          .why = d->message,
                          .remedy = known[i].remedy,

@@ -116,7 +116,8 @@ typedef struct agent {
     unsigned group, pc, step;
     double now;
     unsigned turns, nwaited[MOST_RINGS], narrived[MOST_RINGS];
-    unsigned nflying;
+    bool meets; /* it has arrived at the barrier that it waits at */
+    unsigned nbarriers, nflying;
     double flying[MOST_IN_FLIGHT]; /* ends of products, oldest first */
     unsigned ncopying;
     double copying[MOST_IN_FLIGHT]; /* ends of groups of cp.async */
@@ -127,10 +128,11 @@ typedef struct simulation {
     tc_arena *a;
     tc_steady_state *s;
     tc_role_sections consumer, producer;
-    unsigned more; /* slots of each ring that the kernel does not have */
+    unsigned more;  /* slots of each ring that the kernel does not have */
+    unsigned ahead; /* groups of cp.async that are in flight for them */
     agent agents[MOST_CONSUMERS + 1];
     unsigned nagents, nrings;
-    phases rings[MOST_RINGS];
+    phases rings[MOST_RINGS], barriers;
     double tensor_free, special_free, copies_free;
     unsigned passed[MOST_CONSUMERS]; /* turns that a group was given */
     double pass_at[MOST_CONSUMERS];
@@ -292,12 +294,29 @@ static void release(simulation *x, agent *a, const tc_step_section *s)
     }
 }
 
+/* When all groups are at the barrier; below 0: not known yet. */
+static double meet(simulation *x, agent *a)
+{
+    phases *p = &x->barriers;
+    unsigned n = a->nbarriers;
+    if (n >= PHASES)
+        return a->now;
+    if (!a->meets) {
+        p->n = n >= p->n ? n + 1 : p->n;
+        p->narrived[n]++;
+        p->at[n] = fmax(p->at[n], a->now);
+    }
+    a->meets = p->narrived[n] < x->s->ngroups;
+    a->nbarriers += !a->meets;
+    return a->meets ? -1 : p->at[n];
+}
+
 /* When the section ends; below 0: what it waits for has no time yet. */
 static double run_section(simulation *x, agent *a, const tc_step_section *s)
 {
     const char *kind = s->is.kind;
     if (s->op->code == TC_ASYNC_WAIT)
-        return await(a->now, a->copying, &a->ncopying, s->pending + x->more);
+        return await(a->now, a->copying, &a->ncopying, s->pending + x->ahead);
     if (strcmp(kind, "wait") == 0 && s->mbarrier) {
         int ring = ring_of(x, s->mbarrier);
         double end = ring < 0 ? a->now : end_of_wait(x, a, s, ring);
@@ -305,6 +324,9 @@ static double run_section(simulation *x, agent *a, const tc_step_section *s)
             a->nwaited[ring]++;
         return end;
     }
+    if (s->op->code == TC_BARRIER && !a->produces &&
+        !tc_op_is_word(s->op, "scope", "group"))
+        return meet(x, a);
     if (strcmp(kind, "turn") == 0) {
         if (x->passed[a->group] <= a->turns)
             return -1;
@@ -353,6 +375,8 @@ static void put_agent(state *s, const simulation *x, const agent *a)
         put(s, x->passed[a->group] - (double)a->turns);
         put_time(s, x->pass_at[a->group]);
     }
+    put(s, a->meets);
+    put(s, (double)a->nbarriers - x->barriers.n);
     put(s, a->nflying);
     for (unsigned i = 0; i < a->nflying; i++)
         put_time(s, a->flying[i]);
@@ -381,6 +405,7 @@ static void put_state(state *s, const simulation *x)
         put_agent(s, x, &x->agents[i]);
     for (unsigned i = 0; i < x->nrings; i++)
         put_ring(s, &x->rings[i]);
+    put_ring(s, &x->barriers);
     put_time(s, x->tensor_free);
     put_time(s, x->special_free);
     put_time(s, x->copies_free);
@@ -482,6 +507,7 @@ static bool simulate(simulation *x)
     if (s->nproducer)
         x->agents[x->nagents++] =
             (agent){.produces = true, .started = !x->producer.nbefore};
+    x->barriers.slots = 1;
     x->passed[0] = 1;
     x->spans = tc_arena_array(x->a, tc_span, MOST_SPANS);
     while (!is_done(x))
@@ -576,6 +602,8 @@ const tc_steady_state *tc_steady_state_with(tc_arena *a, tc_func *f,
                       .consumer = consumer,
                       .producer = producer,
                       .more = more};
+    for (unsigned i = 0; i < s->nsections; i++)
+        x->ahead += more * s->sections[i].commits;
     if (!fits || !s->nsections || !simulate(x))
         return NULL;
     conclude(x);

@@ -35,6 +35,10 @@ MADE = (
     (["one_stage_too_few", "slow", "sm_90a", "--stages", "4"], "stages", False),
     (["one_stage_too_few", "mended", "sm_90a", "--stages", "1"], "stages",
      True),
+    (["accumulators_spill", "mended", "sm_80", "--stages", "1"], "stages",
+     True),
+    (["accumulators_spill", "mended", "sm_80", "--stages", "2"], "stages",
+     False),
 )
 # Shipped kernels with nothing of that kind.
 GOOD = (
@@ -115,6 +119,13 @@ def check_kernel(i, name, target, kind, words, line):
           % kinds(mended))
 
 
+def check_full(i):
+    """Fewer stages than asked for are not grave where those do."""
+    d = i.kernel("accumulators_spill", "mended", "sm_90a", "--stages", "6")
+    stages = [f["grave"] for f in d["findings"] if f["kind"] == "stages"]
+    check(stages == [False], "6 stages asked for, 4 fit: %s" % d["findings"])
+
+
 def check_assembler(i):
     """Its numbers count, not the estimate."""
     i.ptxas(PTXAS % (255, 8, 120, 80))
@@ -144,6 +155,7 @@ def main():
         for words in GOOD:
             found = kinds(i.of(*words, "--target", "sm_90a"))
             check(not CAUSES & set(found), "%s: findings %s" % (words, found))
+        check_full(i)
         check_assembler(i)
     return 1 if failures else 0
 
