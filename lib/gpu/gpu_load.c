@@ -41,12 +41,16 @@ static void arch_name(char *name, size_t room, const tc_gpu_meta *m,
         snprintf(name, room, "sm_%u%u", d->major, d->minor);
 }
 
-static void cubin_name(char *name, size_t room, const tc_gpu_meta *m,
-                       const tc_cuda_scope *scope)
+enum { SECTION_ROOM = 40 };
+
+/* A section of the entry that holds for this driver and kind of device: "cubin"
+ * or "loss", the log of a driver that assembled slow code. */
+static void section_name(char name[SECTION_ROOM], const char *what,
+                         const tc_gpu_meta *m, const tc_cuda_scope *scope)
 {
     char arch[24];
     arch_name(arch, sizeof arch, m, scope->device);
-    snprintf(name, room, "cubin %s %d", arch, scope->cuda->version);
+    snprintf(name, SECTION_ROOM, "%s %s %d", what, arch, scope->cuda->version);
 }
 
 static tc_cuda_jit jit_of(const tc_gpu_meta *m)
@@ -118,6 +122,29 @@ static tilec_status assemble(const tc_gpu_code *c,
                        size, log->errors, sizeof log->errors, error);
 }
 
+/* The driver keeps what it has assembled in a cache of its own, and what it
+ * takes from there it loads without a word. So its words are kept here. */
+static void keep_loss(tc_gpu_code *c, const tc_gpu_settings *settings,
+                      const tc_cuda_scope *scope, const tc_cuda_log *log)
+{
+    char name[SECTION_ROOM];
+    char *words = strdup(tc_loss_find(log->info) ? log->info : log->errors);
+    section_name(name, "loss", &c->meta, scope);
+    if (words)
+        keep(c, settings, name, words, strlen(words) + 1);
+}
+
+static void recall_loss(const tc_gpu_code *c, const tc_cuda_scope *scope,
+                        tc_cuda_log *log)
+{
+    char name[SECTION_ROOM];
+    section_name(name, "loss", &c->meta, scope);
+    const tc_cache_section *words = find_cubin(c, name);
+    if (words)
+        snprintf(log->info, sizeof log->info, "%.*s", (int)words->size,
+                 (const char *)words->data);
+}
+
 /* Says what an assembler has lost, and leaves its lines among the errors. */
 static tilec_status say_loss(const tc_gpu_code *c, const tc_loss *loss,
                              tc_cuda_log *log, tilec_error *error)
@@ -140,10 +167,10 @@ static tilec_status get_cubin(tc_gpu_code *c, const tc_gpu_settings *settings,
                               const tc_cache_section **out, tc_cuda_log *log,
                               tilec_error *error)
 {
-    char name[40];
+    char name[SECTION_ROOM];
     void *cubin;
     size_t size;
-    cubin_name(name, sizeof name, &c->meta, scope);
+    section_name(name, "cubin", &c->meta, scope);
     *out = find_cubin(c, name);
     if (*out)
         return TILEC_OK;
@@ -176,7 +203,7 @@ static const tc_cache_section *bundled_cubin(const tc_gpu_code *c,
                                              const tc_cuda_scope *scope)
 {
     const tc_target *t = c->meta.target;
-    char name[40];
+    char name[SECTION_ROOM];
     snprintf(name, sizeof name, "cubin %s", t->cpu);
     return scope->device->major == t->major ? find_cubin(c, name) : NULL;
 }
@@ -198,7 +225,9 @@ static tilec_status get_image(tc_gpu_code *c, const tc_gpu_settings *settings,
     if (settings->ptxas || tc_gpu_is_linked(c))
         return get_cubin(c, settings, scope, out, log, error);
     *out = tc_entry_find(&c->code.entry, "ptx");
-    return TILEC_OK;
+    recall_loss(c, scope, log);
+    const tc_loss *loss = loss_of(log);
+    return loss ? say_loss(c, loss, log, error) : TILEC_OK;
 }
 
 /* ---- Modules ---- */
@@ -302,16 +331,10 @@ static void unload(tc_gpu_loaded *l, bool is_gone)
     free(l);
 }
 
-static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_code *c,
-                         const tc_cache_section *image, tc_cuda_log *log,
+/* Of a module; `code` is the driver's answer when it loaded it. */
+static tilec_status fill(tc_gpu_loaded *l, const tc_gpu_meta *m, int code,
                          tilec_error *error)
 {
-    const tc_gpu_meta *m = &c->meta;
-    int code = load_module(l, m, image, log);
-    bool is_ptx = strcmp(image->name, "ptx") == 0;
-    const tc_loss *loss = is_ptx ? loss_of(log) : NULL;
-    if (!code && loss)
-        return say_loss(c, loss, log, error);
     if (!code) {
         tilec_status s = check_limits(l, m, error);
         if (s != TILEC_OK)
@@ -345,7 +368,11 @@ static tilec_status load_locked(tc_gpu_code *c, const tc_gpu_settings *settings,
     l->cuda = scope->cuda;
     l->context = scope->context;
     l->device = scope->device;
-    s = fill(l, c, image, log, error);
+    int code = load_module(l, &c->meta, image, log);
+    const tc_loss *loss = code ? NULL : loss_of(log);
+    if (loss)
+        keep_loss(c, settings, scope, log);
+    s = loss ? say_loss(c, loss, log, error) : fill(l, &c->meta, code, error);
     if (s != TILEC_OK) {
         unload(l, false);
         return s;

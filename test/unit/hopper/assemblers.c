@@ -23,6 +23,21 @@ static const char product_text[] =
     "instructions are serialized due to insufficient register resources for "  \
     "the function 'add'"
 
+static void clear_cache(void)
+{
+    size_t n;
+    tc_cache cache = {.folder = folder};
+    ck_assert(tc_cache_clear(&cache, &n));
+}
+
+/* A process that starts without a cache. */
+static void start_anew(void)
+{
+    clear_cache();
+    tilec_context_free(cx);
+    cx = hopper_new_context(FAKE_CUDA, NULL);
+}
+
 START_TEST(losses_are_errors)
 {
     static const char *const lines[][2] = {
@@ -42,6 +57,7 @@ START_TEST(losses_are_errors)
     tilec_kernel *k;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         fake->whole_info = lines[i][0];
+        start_anew();
         ck_assert_int_eq(hopper_compile_text(cx, product_text, true, &k),
                          TILEC_MACHINE);
         const tilec_diagnostic *d = tilec_diagnostics(cx);
@@ -53,8 +69,36 @@ START_TEST(losses_are_errors)
         ck_assert_int_eq(fake->unloads, fake->loads);
     }
     fake->whole_info = "ptxas info    : Used 168 registers, used 16 barriers";
+    start_anew();
     tilec_kernel_free(hopper_must_compile(cx, product_text, true));
     ck_assert_int_eq(fake->links, 0);
+}
+END_TEST
+
+/* The driver says it once: then the code is in its own cache. */
+START_TEST(losses_are_remembered)
+{
+    tilec_kernel *k;
+    fake->whole_info = SERIAL;
+    ck_assert_int_eq(hopper_compile_text(cx, product_text, true, &k),
+                     TILEC_MACHINE);
+    ck_assert_int_eq(fake->loads, 1);
+    fake->whole_info = "";
+    for (int process = 0; process < 2; process++) {
+        ck_assert_int_eq(hopper_compile_text(cx, product_text, true, &k),
+                         TILEC_MACHINE);
+        const tilec_diagnostic *d = tilec_diagnostics(cx);
+        ck_assert_ptr_nonnull(strstr(d->message, "(C7512)"));
+        ck_assert_ptr_nonnull(d->notes);
+        ck_assert_str_eq(d->notes->message, SERIAL);
+        ck_assert_int_eq(fake->loads, 1);
+        tilec_context_free(cx);
+        cx = hopper_new_context(FAKE_CUDA, NULL);
+    }
+    /* Without the cache it is asked again. */
+    start_anew();
+    tilec_kernel_free(hopper_must_compile(cx, product_text, true));
+    ck_assert_int_eq(fake->loads, 2);
 }
 END_TEST
 
@@ -235,9 +279,7 @@ START_TEST(exit_codes_that_nobody_knows)
     tilec_kernel_free(hopper_must_compile(c, product_text, true));
     ck_assert_int_eq(fake->loads, 1);
     tilec_context_free(c);
-    size_t n;
-    tc_cache cache = {.folder = folder};
-    ck_assert(tc_cache_clear(&cache, &n));
+    clear_cache();
     write_script(path, "echo 'ptxas fatal: no' && exit 1");
     c = hopper_new_context(FAKE_CUDA, path);
     ck_assert_int_eq(hopper_compile_text(c, product_text, true, &k),
@@ -252,6 +294,7 @@ END_TEST
 void hopper_assemblers_tests(TCase *t)
 {
     tcase_add_test(t, losses_are_errors);
+    tcase_add_test(t, losses_are_remembered);
     tcase_add_test(t, losses_at_a_launch);
     tcase_add_test(t, losses_of_linked_code);
     tcase_add_test(t, products_are_never_linked);
