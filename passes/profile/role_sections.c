@@ -74,6 +74,18 @@ static void read_async_copy(reading *r, const tc_op *op)
     }
 }
 
+static void add_product(const reading *r, tc_step_section *s, const tc_op *mma)
+{
+    double of_groups = 1 / r->groups;
+    const tc_type *a = mma->in[0]->type;
+    double k = (double)tc_dim_value(a->dims[a->rank - 1]);
+    if (tc_op_is_word(mma, "instr", "fma"))
+        s->lanes += of_groups * k * (double)tc_type_count(mma->out[0]->type) /
+                    TC_LANES_PER_CYCLE;
+    else
+        s->products += of_groups * (double)tc_product_cycles(r->target, mma);
+}
+
 static void read_op(reading *r, const tc_op *op)
 {
     tc_section is = tc_section_of(r->cx, op);
@@ -89,7 +101,7 @@ static void read_op(reading *r, const tc_op *op)
     tc_step_section *s = section_at(r, op, is);
     double of_groups = 1 / r->groups;
     if (op->code == TC_MMA)
-        s->products += of_groups * (double)tc_product_cycles(r->target, op);
+        add_product(r, s, op);
     else
         s->lanes += of_groups * lane_cycles(op);
     s->special += of_groups * (double)tc_special_cycles(r->target, op);
