@@ -243,6 +243,25 @@ typedef struct tc_multiple {
 } tc_multiple;
 enum { TC_MAX_MULTIPLES = 4 };
 
+/* Values to try for a compile-time parameter or a compile option of a kernel:
+ * an axis of tune(BM=64, 128; warps=4, 8). */
+enum {
+    TC_MAX_TUNE_AXES = 8,
+    TC_MAX_TUNE_VALUES = 32,
+    TC_MAX_VARIANTS = 4096 /* all combinations */
+};
+typedef struct tc_tune_axis {
+    const char *name; /* of a parameter; warps, stages, ptxas, tiles */
+    tc_loc loc;
+    unsigned n;
+    const char *const *values; /* "64", "static" */
+    const tc_loc *locs;
+} tc_tune_axis;
+/* The name is that of a compile option; no CPU target has them. */
+bool tc_is_tune_option(const char *name);
+/* The values that such an option may have: "1 to 32". NULL: `value` is one. */
+const char *tc_tune_option_problem(const char *name, const char *value);
+
 /* A func, a kernel or a plan. Its arguments are body->args. */
 struct tc_func {
     tc_module *module;
@@ -288,6 +307,9 @@ struct tc_func {
      * lie less than 2^31 elements after the first. */
     unsigned nmultiples;
     tc_multiple multiples[TC_MAX_MULTIPLES];
+    /* What is worth trying (verify_tune.c); bind-params drops it. */
+    unsigned ntune;
+    const tc_tune_axis *tune;
     tc_func *prev, *next;
 };
 

@@ -354,6 +354,18 @@ TILEC_API void tilec_kernel_free(tilec_kernel *k);
 TILEC_API const tilec_kernel *tilec_kernel_part(const tilec_kernel *k,
                                                 size_t index);
 
+/* What a kernel's tune(..) (ir/LANGUAGE.md, section 4) lists as worth trying: a
+ * line `NAME=VALUE,VALUE..` for each compile-time parameter, and for warps,
+ * stages, ptxas and tiles, which stand for those of the options. Left out is
+ * what the options and bindings give, and for the target "cpu" what is of GPUs.
+ * Nothing is compiled. *text is "" where nothing is left, and for tilec_free.
+ */
+TILEC_API tilec_status tilec_tuning_space(tilec_context *cx,
+                                          const tilec_source *sources,
+                                          size_t nsources,
+                                          const tilec_compile_options *options,
+                                          char **text);
+
 /* What a kernel is ------------------------------------------------------- */
 
 typedef enum tilec_parameter_kind {

@@ -18,7 +18,8 @@
 
 enum { SHORT_RUNS = 5, LONG_RUNS = 50, BEST = 5, SECONDS = 60 };
 
-/* The variants that are tried if the command line has no --sweep. */
+/* The variants that are tried if neither the command line has a --sweep nor the
+ * kernel a tune(..). */
 static const struct built_in {
     const char *kernel;
     bool is_gpu;
@@ -28,11 +29,6 @@ static const struct built_in {
      true,
      {"BM=64,128,256", "BN=32,64,128", "warps=4,8", "stages=1,2,3"}},
     {"attention_fwd", false, {"BM=16,32,64,128", "BN=32,64,128"}},
-    {"matmul",
-     true,
-     {"BM=64,128,256", "BN=64,128,256", "BK=32,64", "warps=4,8",
-      "stages=2,3,4"}},
-    {"matmul", false, {"BM=32,64,128", "BN=32,64,128", "BK=32,64,128"}},
 };
 
 typedef struct tuning {
@@ -42,7 +38,8 @@ typedef struct tuning {
     trial_options options;
     size_t n;
     ranked *list;
-    trial now; /* as the kernel is configured so far */
+    bool is_of_kernel; /* the space is that of its tune(..) */
+    trial now;         /* as the kernel is configured so far */
     char path[256];
     int64_t length;
     tc_memory memory;
@@ -99,8 +96,31 @@ static int read_options(tuning *t)
 
 /* ---- The space ---- */
 
+/* The kernel's own, where the command line has none. */
+static int read_space(tuning *t)
+{
+    tilec_context *cx;
+    char *text = NULL, *rest = NULL;
+    if (t->space.naxes || t->w.is_attention)
+        return EXIT_DONE;
+    if (tilec_context_new(NULL, &cx))
+        return EXIT_MACHINE;
+    tilec_status status = tilec_tuning_space(cx, &t->w.program.source, 1,
+                                             &t->w.program.options, &text);
+    int code = status ? report_compile(cx, status) : EXIT_DONE;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        (void)space_add(&t->space, line);
+    t->is_of_kernel = t->space.naxes > 0;
+    tilec_free(text);
+    tilec_context_free(cx);
+    return code;
+}
+
 static int choose_space(tuning *t)
 {
+    if (t->is_of_kernel && !t->now.is_gpu)
+        space_drop_gpu(&t->space);
     if (t->space.naxes)
         return EXIT_DONE;
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++) {
@@ -112,8 +132,8 @@ static int choose_space(tuning *t)
         return EXIT_DONE;
     }
     return tool_usage(t->args->command,
-                      "@%s needs a --sweep: of attention_fwd and matmul alone "
-                      "it is known what to try",
+                      "@%s needs a --sweep, or a tune(BM=64, 128; warps=4, 8) "
+                      "before its grid: what to try is not known",
                       t->w.kernel);
 }
 
@@ -148,6 +168,9 @@ static void try_best(tuning *t)
     ranking_sort(t->list, n);
     ranked now = {.variant = none};
     ranking_try(&t->w, &nothing, &t->options, &now, 1);
+    /* Without a variant it may not compile: the target is known. */
+    if (!*now.trial.target)
+        memcpy(now.trial.target, t->now.target, sizeof now.trial.target);
     t->now = now.trial;
 }
 
@@ -347,8 +370,9 @@ static int tune(tuning *t)
 {
     int code;
     if ((code = read_options(t)) || (code = workload_read(&t->w, t->args)) ||
-        (code = workload_prepare(&t->w, &t->space)) || (code = check_file(t)) ||
-        (code = look(t)) || (code = choose_space(t)) || (code = make_list(t)))
+        (code = read_space(t)) || (code = workload_prepare(&t->w, &t->space)) ||
+        (code = check_file(t)) || (code = look(t)) ||
+        (code = choose_space(t)) || (code = make_list(t)))
         return code;
     if (!tc_guard(&t->memory, find_present, t))
         return EXIT_MACHINE;
@@ -402,11 +426,11 @@ const tool_command tool_tune = {
     "tune",
     "attention --shape BxHxMxD | FILE.tile[@kernel] [NAME=VALUE...] [options]",
     "Finds the fastest tile sizes, warps and stages of a kernel.",
-    "Without --sweep it tries what is usual for attention and matmul. What "
-    "asks\n"
-    "for too much shared memory or spills registers is left out, what gives\n"
-    "wrong results too. The winner goes into a file of configurations, which "
-    "is\n"
-    "built into the library. Arguments:\n" INPUTS_HELP,
+    "Without --sweep it tries what the kernel's tune(..) lists, and of "
+    "attention\n"
+    "what is usual. What asks for too much shared memory or spills registers "
+    "is left\n"
+    "out, what gives wrong results too. The winner goes into a file of\n"
+    "configurations, which is built into the library. Arguments:\n" INPUTS_HELP,
     options,
     tune_run};

@@ -22,6 +22,7 @@ typedef struct lexer {
     tc_loc where;
     shape_mode shape;
     unsigned parens;              /* open ones in the shape */
+    unsigned open;                /* all open ones since the last brace */
     bool has_semicolon, has_hash; /* reported: once is enough */
 } lexer;
 
@@ -30,16 +31,17 @@ static const struct {
     char text[4];
     tc_token_kind kind;
 } punctuation[] = {
-    {">>>", TC_TOKEN_SHRU},   {">>", TC_TOKEN_SHR},   {"<<", TC_TOKEN_SHL},
-    {"<=", TC_TOKEN_LE},      {">=", TC_TOKEN_GE},    {"==", TC_TOKEN_EQ},
-    {"!=", TC_TOKEN_NE},      {"->", TC_TOKEN_ARROW}, {"+:", TC_TOKEN_SIDE},
-    {"(", TC_TOKEN_LPAREN},   {")", TC_TOKEN_RPAREN}, {"[", TC_TOKEN_LBRACKET},
-    {"]", TC_TOKEN_RBRACKET}, {"{", TC_TOKEN_LBRACE}, {"}", TC_TOKEN_RBRACE},
-    {"<", TC_TOKEN_LT},       {">", TC_TOKEN_GT},     {"=", TC_TOKEN_ASSIGN},
-    {",", TC_TOKEN_COMMA},    {":", TC_TOKEN_COLON},  {"+", TC_TOKEN_PLUS},
-    {"-", TC_TOKEN_MINUS},    {"*", TC_TOKEN_STAR},   {"/", TC_TOKEN_SLASH},
-    {"|", TC_TOKEN_OR},       {"^", TC_TOKEN_XOR},    {"&", TC_TOKEN_AND},
-    {"~", TC_TOKEN_TILDE},    {"!", TC_TOKEN_BANG},   {"?", TC_TOKEN_QUESTION},
+    {">>>", TC_TOKEN_SHRU},    {">>", TC_TOKEN_SHR},   {"<<", TC_TOKEN_SHL},
+    {"<=", TC_TOKEN_LE},       {">=", TC_TOKEN_GE},    {"==", TC_TOKEN_EQ},
+    {"!=", TC_TOKEN_NE},       {"->", TC_TOKEN_ARROW}, {"+:", TC_TOKEN_SIDE},
+    {"(", TC_TOKEN_LPAREN},    {")", TC_TOKEN_RPAREN}, {"[", TC_TOKEN_LBRACKET},
+    {"]", TC_TOKEN_RBRACKET},  {"{", TC_TOKEN_LBRACE}, {"}", TC_TOKEN_RBRACE},
+    {"<", TC_TOKEN_LT},        {">", TC_TOKEN_GT},     {"=", TC_TOKEN_ASSIGN},
+    {",", TC_TOKEN_COMMA},     {":", TC_TOKEN_COLON},  {"+", TC_TOKEN_PLUS},
+    {"-", TC_TOKEN_MINUS},     {"*", TC_TOKEN_STAR},   {"/", TC_TOKEN_SLASH},
+    {"|", TC_TOKEN_OR},        {"^", TC_TOKEN_XOR},    {"&", TC_TOKEN_AND},
+    {"~", TC_TOKEN_TILDE},     {"!", TC_TOKEN_BANG},   {"?", TC_TOKEN_QUESTION},
+    {";", TC_TOKEN_SEMICOLON},
 };
 enum { NPUNCTUATION = sizeof punctuation / sizeof *punctuation };
 
@@ -74,6 +76,7 @@ const char *tc_token_kind_name(tc_token_kind kind)
         [TC_TOKEN_ARROW] = "`->`",
         [TC_TOKEN_ASSIGN] = "`=`",
         [TC_TOKEN_COMMA] = "`,`",
+        [TC_TOKEN_SEMICOLON] = "`;`",
         [TC_TOKEN_COLON] = "`:`",
         [TC_TOKEN_SIDE] = "`+:`",
         [TC_TOKEN_PLUS] = "`+`",
@@ -177,7 +180,7 @@ static bool at_hash_comment(const lexer *l)
  * reported, and read as a blank. */
 static bool skip_foreign_blank(lexer *l)
 {
-    if (*l->at == ';') {
+    if (*l->at == ';' && !l->open) {
         if (!l->has_semicolon)
             tc_error(l->cx, loc_here(l),
                      "unexpected character `;`: statements need none between "
@@ -410,6 +413,15 @@ static void follow_shape(lexer *l, tc_token_kind kind)
     }
 }
 
+/* `;` separates in parentheses alone; a brace ends those left open. */
+static void count_open(lexer *l, tc_token_kind kind)
+{
+    if (kind == TC_TOKEN_LBRACE || kind == TC_TOKEN_RBRACE)
+        l->open = 0;
+    l->open += kind == TC_TOKEN_LPAREN;
+    l->open -= kind == TC_TOKEN_RPAREN && l->open;
+}
+
 static void lex_punctuation(lexer *l, bool glued)
 {
     size_t left = (size_t)(l->end - l->at);
@@ -422,6 +434,7 @@ static void lex_punctuation(lexer *l, bool glued)
             continue;
         tc_token_kind kind = punctuation[i].kind;
         push(l, kind, glued, n, 0, n);
+        count_open(l, kind);
         if (l->shape != NO_SHAPE)
             follow_shape(l, kind);
         return;

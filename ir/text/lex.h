@@ -42,6 +42,7 @@ typedef enum tc_token_kind {
     TC_TOKEN_ARROW,
     TC_TOKEN_ASSIGN,
     TC_TOKEN_COMMA,
+    TC_TOKEN_SEMICOLON, /* in parentheses */
     TC_TOKEN_COLON,
     TC_TOKEN_SIDE, /* +: */
     TC_TOKEN_PLUS,

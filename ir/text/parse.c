@@ -356,7 +356,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
                parse_tiles(p, f) && parse_raster(p, f) && parse_split(p, f) &&
                parse_profile(p, f) && parse_early(p, f) &&
-               parse_fastmath(p, f) &&
+               parse_fastmath(p, f) && tc_parse_tune(p, f) &&
                (tc_parser_is_word(p, "grid") ||
                 tc_parser_expected(p, "`grid(...)` or `grid { ... }`"));
     if (!f->is_plan && tc_parser_accept(p, TC_TOKEN_ARROW) &&

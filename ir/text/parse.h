@@ -10,7 +10,7 @@
  * What touches poison is poison, silently: one mistake, one error.
  *
  *   parse.c         modules, functions, kernels, their parameters
- *   parse_pack.c    params: parameters that several functions share
+ *   parse_pack.c    params: parameters that several functions share; tune
  *   parse_token.c   the cursor on the tokens, skipping after an error
  *   parse_scope.c   names of values; suggestions
  *   parse_unknown.c names that mean nothing, and what may be meant
@@ -180,6 +180,9 @@ bool tc_parser_unknown_type(tc_parser *p);
 bool tc_parser_unknown_name(tc_parser *p);
 
 /* ---- parse_pack.c ---- */
+
+/* tune(..), or nothing. */
+bool tc_parse_tune(tc_parser *p, tc_func *f) TC_MUST_CHECK;
 
 /* At `params @name`; reads it all. */
 bool tc_parse_pack(tc_parser *p) TC_MUST_CHECK;

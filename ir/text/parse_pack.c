@@ -11,6 +11,10 @@
  *       %x: tensor<[?, M] x T>, %n: i32) ..
  *
  * A pack is only text: the cursor goes back to it where it is used.
+ *
+ * And values to try for parameters and compile options of a kernel, as
+ * tune(BM=64, 128; warps=4, 8). What they may be is said by
+ * ir/verify/verify_tune.c.
  */
 #include "ir/text/parse.h"
 
@@ -122,4 +126,79 @@ bool tc_parse_packed(tc_parser *p, tc_func *f, tc_token_kind close,
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
     return tc_parser_expect(p, close);
+}
+
+/* ---- Tuning spaces ---- */
+
+/* A size expression of numbers, or a word. */
+static bool parse_value(tc_parser *p, const char **value, tc_loc *loc)
+{
+    const tc_dim *d;
+    uint32_t first = p->at;
+    tc_token_kind next = tc_parser_peek(p, 1)->kind;
+    if (tc_parser_is(p, TC_TOKEN_NAME) &&
+        (next == TC_TOKEN_COMMA || next == TC_TOKEN_SEMICOLON ||
+         next == TC_TOKEN_RPAREN)) {
+        *loc = tc_parser_loc(p);
+        *value = tc_parser_text(p, tc_parser_peek(p, 0));
+        p->at++;
+        return true;
+    }
+    if (!tc_parse_size(p, &d))
+        return false;
+    *loc = tc_parser_span(p, first);
+    if (d->kind != TC_DIM_CONST)
+        return tc_error(p->cx, *loc,
+                        "tune: expected a number, not a size that "
+                        "depends on parameters");
+    *value = tc_string_get(
+        p->cx, tc_arena_printf(p->arena, "%lld", (long long)d->value));
+    return true;
+}
+
+/* NAME=VALUE, VALUE.. */
+static bool parse_axis(tc_parser *p, tc_tune_axis *axis)
+{
+    const char *values[TC_MAX_TUNE_VALUES];
+    tc_loc locs[TC_MAX_TUNE_VALUES];
+    *axis = (tc_tune_axis){.loc = tc_parser_loc(p)};
+    if (!tc_parser_is(p, TC_TOKEN_NAME))
+        return tc_parser_expected(
+            p, "a parameter and its values, as tune(BM=64, 128; warps=4, 8)");
+    axis->name = tc_parser_text(p, tc_parser_peek(p, 0));
+    p->at++;
+    if (!tc_parser_expect(p, TC_TOKEN_ASSIGN))
+        return false;
+    do {
+        if (axis->n == TC_MAX_TUNE_VALUES)
+            return tc_error(p->cx, tc_parser_loc(p),
+                            "tune: more than %d values", TC_MAX_TUNE_VALUES);
+        if (!parse_value(p, &values[axis->n], &locs[axis->n]))
+            return false;
+        axis->n++;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    axis->values = tc_arena_copy(p->arena, values, axis->n * sizeof *values);
+    axis->locs = tc_arena_copy(p->arena, locs, axis->n * sizeof *locs);
+    return true;
+}
+
+bool tc_parse_tune(tc_parser *p, tc_func *f)
+{
+    tc_tune_axis axes[TC_MAX_TUNE_AXES];
+    if (!tc_parser_accept_word(p, "tune"))
+        return true;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    do {
+        if (f->ntune == TC_MAX_TUNE_AXES)
+            return tc_error(p->cx, tc_parser_loc(p), "tune: more than %d names",
+                            TC_MAX_TUNE_AXES);
+        if (!parse_axis(p, &axes[f->ntune]))
+            return false;
+        f->ntune++;
+    } while (tc_parser_accept(p, TC_TOKEN_SEMICOLON));
+    f->tune = tc_arena_copy(p->arena, axes, f->ntune * sizeof *axes);
+    return tc_parser_is(p, TC_TOKEN_RPAREN)
+               ? tc_parser_expect(p, TC_TOKEN_RPAREN)
+               : tc_parser_expected(p, "`,`, `;` or `)`");
 }

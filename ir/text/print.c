@@ -172,6 +172,17 @@ static void print_fastmath(tc_printer *p)
     tc_text_add(p->out, ")");
 }
 
+static void print_tune(tc_printer *p)
+{
+    for (unsigned i = 0; i < p->f->ntune; i++) {
+        const tc_tune_axis *axis = &p->f->tune[i];
+        tc_text_printf(p->out, "%s%s=", i ? "; " : " tune(", axis->name);
+        for (unsigned k = 0; k < axis->n; k++)
+            tc_text_printf(p->out, "%s%s", k ? ", " : "", axis->values[k]);
+    }
+    tc_text_add(p->out, p->f->ntune ? ")" : "");
+}
+
 static void print_func(tc_printer *p)
 {
     const tc_func *f = p->f;
@@ -203,6 +214,7 @@ static void print_func(tc_printer *p)
     tc_text_add(p->out, f->early ? " early" : "");
     if (f->is_kernel) {
         print_fastmath(p);
+        print_tune(p);
         print_grid(p);
     }
     if (f->nresults) {

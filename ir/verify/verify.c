@@ -23,6 +23,9 @@
  *      ops on scalars and sizes, and assert (not program_id, num_programs,
  *      base, loops or branches), calls of functions that hold no more, and
  *      yields 1 to 3 i32.
+ *   54 tune: each name once, that of an int or block parameter of the kernel,
+ *      or warps, stages, ptxas or tiles; each value once, one that the name may
+ *      have; at most 4096 combinations. (verify_tune.c)
  * Types and sizes, of values, results and attributes (verify_type.c)
  *   7  Elements are scalars; of tensors and block pointers, no pointers.
  *   8  Sides of tiles and block pointers are 1, 2, 4 or positive multiples of
@@ -265,7 +268,7 @@ static bool check_launched(const tc_func *f)
 static bool check_kernel(const tc_func *f)
 {
     tc_context *cx = f->module->cx;
-    bool ok = check_launched(f);
+    bool ok = check_launched(f) & tc_verify_tune(f);
     if (f->grid->nargs != f->body->nargs)
         return tc_error(cx, f->loc,
                         "@%s: the grid has %u arguments, expected %u, those "

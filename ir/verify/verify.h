@@ -10,6 +10,7 @@
  *   verify_machine.c   the same of the machine level
  *   verify_mark.c   marks of a profile
  *   verify_plan.c   the same of plans
+ *   verify_tune.c   tuning spaces of kernels
  */
 #ifndef TC_VERIFY_H
 #define TC_VERIFY_H
@@ -45,6 +46,8 @@ const tc_dim *tc_type_bad_side(const tc_func *f, const tc_type *t);
 /* The same for a size expression (not `?`). */
 const char *tc_dim_problem(const tc_func *f, const tc_dim *d);
 
+/* tune(..) of a kernel. */
+bool tc_verify_tune(const tc_func *f) TC_MUST_CHECK;
 /* Body or grid of v->f, and all in it. */
 bool tc_verify_region(tc_verifier *v, tc_region *r) TC_MUST_CHECK;
 

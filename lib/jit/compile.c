@@ -143,8 +143,7 @@ static bool unknown_kernel(tc_job *job, const char *name)
                                list.data);
 }
 
-/* A kernel or plan; without a name the only plan, else the only kernel. */
-static tc_func *find_kernel(tc_job *job, const char *name)
+tc_func *tc_job_find(tc_job *job, const char *name)
 {
     tc_func *found = NULL;
     unsigned n = 0;
@@ -285,7 +284,7 @@ bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
                             "there is no target `%s`, expected auto or one of "
                             "%s",
                             name, tc_target_names(&job->cx->diag_arena));
-    *f = find_kernel(job, o->kernel);
+    *f = tc_job_find(job, o->kernel);
     return *f && tc_bind(job, *f, o, bound);
 }
 

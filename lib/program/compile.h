@@ -86,6 +86,10 @@ bool tc_request_read(tc_job *job) TC_MUST_CHECK;
  * kernel is as it was tuned. */
 bool tc_request_configure(tc_job *job) TC_MUST_CHECK;
 
+/* A kernel or plan; without a name the only plan, else the only kernel. NULL:
+ * reported. */
+tc_func *tc_job_find(tc_job *job, const char *name);
+
 /* The ways through tc_job_finish share: */
 typedef struct tc_bound tc_bound;
 bool tc_job_choose(tc_job *job, const tilec_compile_options *options,

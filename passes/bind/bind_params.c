@@ -551,6 +551,8 @@ static bool bind_kernel(struct binder *s)
 {
     if (!tc_inline_inheriting(s->m, s->kernel, s->env, &s->changed))
         return false;
+    s->changed |= s->kernel->ntune > 0;
+    s->kernel->ntune = 0;
     if (s->kernel->nparams == 0)
         return true;
     mark_movable(s->kernel);

@@ -242,7 +242,30 @@ out_has " 194224 "
 expect 2 tune attention $shape
 err_has "unknown option --runs"
 expect 2 tune softmax x=random:9x9xf32 y=like:x --target cpu
-err_has "@softmax needs a --sweep"
+err_has "@softmax needs a --sweep, or a tune("
+# Without --sweep the kernel's own tune(..) is tried, of what is left open.
+cat >space.tile <<'END2'
+kernel @twice[BM: int, BN: block = 8](%x: tensor<[?] x f32>)
+    tune(BM=16, 8 * 4; BN=8, 16; warps=2, 4; stages=2) grid(cdiv(size(%x, 0), BM)) {
+  %v = load %x[program_id(0) * BM +: BM] boundary(0)
+  store %x[program_id(0) * BM +: BM], %v + %v boundary(0)
+}
+END2
+expect 0 tune space.tile x=random:40xf32 --target cpu --dry-run
+out_has "4 of 4 variants would be timed"
+out_has '"use": {"BM": 16, "BN": 8}'
+expect 0 tune space.tile x=random:40xf32 --target sm_80 --dry-run -D BN=8
+out_has "4 of 4 variants would be timed"
+out_has '"use": {"BM": 16, "warps": 2, "stages": 2}'
+expect 0 tune space.tile x=random:40xf32 --target sm_80 --dry-run --sweep BM=8
+out_has "1 of 1 variants would be timed"
+expect 0 tune space.tile x=random:40xf32 --target cpu --config space.json
+out_has 'space.json: {"target": "cpu", "use": {"BM": '
+expect 0 tune matmul $ab --target cpu --dry-run
+out_has "18 of 18 variants would be timed"
+sed 's/warps=2/warps=0/' space.tile >wrong.tile
+expect 1 tune wrong.tile x=random:40xf32 --target cpu --dry-run
+err_has "wrong.tile:2:40: error: tune: warps=0, expected 1 to 32"
 expect 2 tune matmul $ab --target cpu --sweep T=f32
 err_has "is no whole number"
 expect 2 tune matmul $ab --target cpu --sweep BM=8 --warps 4

@@ -214,6 +214,20 @@ static void write_frame(gen *g, int i)
     gen_line(g, "}");
 }
 
+/* Nothing of it may be left in what is run. */
+static void write_tuning(gen *g)
+{
+    static const char *const axes[] = {"warps=1, 2", "stages=2", "ptxas=1, 3",
+                                       "tiles=none, dynamic"};
+    const char *before = "    tune(";
+    for (int i = 0; i < 4; i++)
+        if (num_below(&g->rng, 8) == 0) {
+            fprintf(g->out, "%s%s", before, axes[i]);
+            before = "; ";
+        }
+    fputs(*before == ';' ? ")\n" : "", g->out);
+}
+
 static void write_kernel(gen *g, int n)
 {
     gen_line(g, "kernel @random(%%fa: tensor<[?, ?] x f32>, "
@@ -221,7 +235,9 @@ static void write_kernel(gen *g, int n)
     for (int t = 0; t < NUM_TYPE_COUNT; t++)
         gen_line(g, "    %%out_%s: tensor<[?, ?] x %s>,", num_name(t),
                  num_name(t));
-    gen_line(g, "    %%rough: tensor<[?, ?] x f32>) grid(%d) {", PROGRAM_GRID);
+    gen_line(g, "    %%rough: tensor<[?, ?] x f32>)");
+    write_tuning(g);
+    gen_line(g, "    grid(%d) {", PROGRAM_GRID);
     g->indent = 2;
     g->nvalues = 0;
     gen_line(g, "%%pid = program_id axis(0)");

@@ -26,7 +26,8 @@ static bool begins_item(const piece *p, const piece *before)
     return (p->kind == TC_TOKEN_NAME || p->kind == TC_TOKEN_VALUE) && before &&
            (before->kind == TC_TOKEN_LPAREN ||
             before->kind == TC_TOKEN_LBRACKET ||
-            before->kind == TC_TOKEN_COMMA);
+            before->kind == TC_TOKEN_COMMA ||
+            before->kind == TC_TOKEN_SEMICOLON);
 }
 
 /* The token before token i, or NULL. */
@@ -98,9 +99,9 @@ uint32_t format_blanks(const pieces *t, uint32_t i, const format_spacing *s)
     if (a->kind == TC_TOKEN_LBRACE || b->kind == TC_TOKEN_LBRACE ||
         b->kind == TC_TOKEN_RBRACE)
         return 1;
-    if (b->kind == TC_TOKEN_COMMA || piece_closes(b) || piece_opens(a) ||
-        s->a_is_prefix || s->a_is_key || s->a_opens_type || s->b_opens_type ||
-        s->b_closes_type)
+    if (b->kind == TC_TOKEN_COMMA || b->kind == TC_TOKEN_SEMICOLON ||
+        piece_closes(b) || piece_opens(a) || s->a_is_prefix || s->a_is_key ||
+        s->a_opens_type || s->b_opens_type || s->b_closes_type)
         return 0;
     if (a->kind == TC_TOKEN_X || b->kind == TC_TOKEN_X)
         return is_last_x(t, a->kind == TC_TOKEN_X ? i - 1 : i);

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/measure/space.h"
 
-#include "ir/ir.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    MOST_VARIANTS = 4096,
-    MOST_WARPS = 32,
-    MOST_STAGES = 16,
-    MOST_PTXAS = 3
-};
 
 /* Cuts the next word, up to `end`, off *text into `to`. */
 static bool take(const char **text, char end, char *to, size_t size)
@@ -24,24 +15,6 @@ static bool take(const char **text, char end, char *to, size_t size)
     to[n] = 0;
     *text += n + ((*text)[n] == end);
     return true;
-}
-
-static bool is_option(const char *name)
-{
-    return strcmp(name, "warps") == 0 || strcmp(name, "stages") == 0 ||
-           strcmp(name, "ptxas") == 0 || strcmp(name, "tiles") == 0;
-}
-
-static bool is_value(const char *name, const char *value)
-{
-    if (strcmp(name, "tiles") == 0)
-        return tc_tiles_parse(value) != TC_TILES_ANY;
-    char *end;
-    long n = strtol(value, &end, 10);
-    long most = strcmp(name, "warps") == 0    ? MOST_WARPS
-                : strcmp(name, "stages") == 0 ? MOST_STAGES
-                                              : MOST_PTXAS;
-    return !*end && n >= 1 && n <= most;
 }
 
 bool space_add(space *s, const char *text)
@@ -58,7 +31,8 @@ bool space_add(space *s, const char *text)
     for (; *text; a->n++)
         if (a->n == SPACE_VALUES ||
             !take(&text, ',', a->values[a->n], sizeof a->values[0]) ||
-            (is_option(a->name) && !is_value(a->name, a->values[a->n])))
+            (tc_is_tune_option(a->name) &&
+             tc_tune_option_problem(a->name, a->values[a->n])))
             return false;
     s->naxes++;
     return true;
@@ -74,7 +48,7 @@ static bool is_bound(const tool_args *args, const char *name)
             return true;
     char option[40];
     snprintf(option, sizeof option, "--%s", name);
-    return is_option(name) && tool_has(args, option);
+    return tc_is_tune_option(name) && tool_has(args, option);
 }
 
 int space_read(space *s, const tool_args *args)
@@ -88,20 +62,19 @@ int space_read(space *s, const tool_args *args)
                 args->command,
                 "--sweep %s: expected NAME=VALUE,VALUE..., each "
                 "NAME once, at most %d of them with %d values; "
-                "warps are 1 to %d, stages 1 to %d, ptxas 1 to %d, tiles none, "
+                "warps are 1 to 32, stages 1 to 16, ptxas 1 to 3, tiles none, "
                 "static or dynamic",
-                text, SPACE_AXES, SPACE_VALUES, MOST_WARPS, MOST_STAGES,
-                MOST_PTXAS);
+                text, SPACE_AXES, SPACE_VALUES);
         if (is_bound(args, s->axes[s->naxes - 1].name))
             return tool_usage(args->command,
                               "--sweep %s: the command line gives %s a value "
                               "as well",
                               text, s->axes[s->naxes - 1].name);
     }
-    if (space_count(s) > MOST_VARIANTS)
+    if (space_count(s) > TC_MAX_VARIANTS)
         return tool_usage(args->command,
                           "these are %zu variants, at most %d are tried",
-                          space_count(s), MOST_VARIANTS);
+                          space_count(s), TC_MAX_VARIANTS);
     return EXIT_DONE;
 }
 
@@ -111,6 +84,15 @@ size_t space_count(const space *s)
     for (unsigned i = 0; i < s->naxes; i++)
         n *= s->axes[i].n;
     return n;
+}
+
+void space_drop_gpu(space *s)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->naxes; i++)
+        if (!tc_is_tune_option(s->axes[i].name))
+            s->axes[n++] = s->axes[i];
+    s->naxes = n;
 }
 
 variant space_at(const space *s, size_t index)

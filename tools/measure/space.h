@@ -12,9 +12,10 @@
 #ifndef TOOL_SPACE_H
 #define TOOL_SPACE_H
 
+#include "ir/ir.h"
 #include "tools/common/commands.h"
 
-enum { SPACE_AXES = 8, SPACE_VALUES = 32 };
+enum { SPACE_AXES = TC_MAX_TUNE_AXES, SPACE_VALUES = TC_MAX_TUNE_VALUES };
 
 typedef struct axis {
     char name[32];
@@ -31,6 +32,8 @@ typedef struct space {
 bool space_add(space *s, const char *text);
 /* All --sweep of the command line; the exit code. */
 int space_read(space *s, const tool_args *args);
+/* Leaves out what the CPU target does not have: warps and the like. */
+void space_drop_gpu(space *s);
 size_t space_count(const space *s);
 
 /* One of them. Texts belong to the space. */

@@ -383,6 +383,49 @@ START_TEST(emits)
 }
 END_TEST
 
+static const char tuned[] =
+    "kernel @k[BM: int, BN: block = 8](%x: tensor<[?] x f32>)\n"
+    "    tune(BM=64, 2 * 64; BN=8; warps=4, 8; tiles=none, static) grid(1) {\n"
+    "}\n"
+    "kernel @plain(%x: tensor<[?] x f32>) grid(1) {\n}\n";
+
+START_TEST(lists_what_to_tune)
+{
+    tilec_source s = tilec_text("t.tile", tuned, 0);
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_binding bm = {"BM", "64"};
+    char *text = NULL;
+    o.kernel = "k";
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_OK);
+    ck_assert_str_eq(text, "BM=64,128\nBN=8\nwarps=4,8\ntiles=none,static\n");
+    tilec_free(text);
+    o.bindings = &bm;
+    o.nbindings = 1;
+    o.warps = 4;
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_OK);
+    ck_assert_str_eq(text, "BN=8\ntiles=none,static\n");
+    tilec_free(text);
+    o.target = "cpu";
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_OK);
+    ck_assert_str_eq(text, "BN=8\n");
+    tilec_free(text);
+    o.kernel = "plain";
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_OK);
+    ck_assert_str_eq(text, "");
+    tilec_free(text);
+    o.kernel = "none";
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_USAGE);
+    ck_assert_ptr_null(text);
+    ck_assert_int_eq(tilec_tuning_space(NULL, &s, 1, &o, &text), TILEC_USAGE);
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, NULL), TILEC_USAGE);
+    s = tilec_text("t.tile", "kernel @k() tune(warps=64) grid(1) {\n}\n", 0);
+    o.kernel = NULL;
+    ck_assert_int_eq(tilec_tuning_space(cx, &s, 1, &o, &text), TILEC_INPUT);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "tune: warps=64, expected 1 to 32");
+}
+END_TEST
+
 START_TEST(inspects)
 {
     tilec_source s = tilec_text("matmul", NULL, 0);
@@ -445,6 +488,7 @@ void api_compiling_tests(TCase *t)
     tcase_add_test(t, infers_contiguous_dims);
     tcase_add_test(t, describes_itself);
     tcase_add_test(t, emits);
+    tcase_add_test(t, lists_what_to_tune);
     tcase_add_test(t, inspects);
     tcase_add_test(t, tells_of_passes);
 }
