@@ -132,7 +132,7 @@ numeric_program(machine_apart machine/apart.c machine/problem.c machine/items.c)
 numeric_test(machine_apart machine machine_apart)
 numeric_program(machine_mutants machine/mutants.c machine/mutate.c
                 machine/rules_copies.c machine/rules_roles.c
-                machine/rules_programs.c
+                machine/rules_programs.c machine/rules_marks.c
                 machine/problem.c machine/items.c)
 numeric_test(machine_mutants machine machine_mutants --of 3)
 numeric_test(machine_mutants_all nightly machine_mutants)

@@ -199,6 +199,7 @@ mutants mutants_of(const char *text)
     apply(&p, rules_of_copies, &out);
     apply(&p, rules_of_roles, &out);
     apply(&p, rules_of_programs, &out);
+    apply(&p, rules_of_marks, &out);
     free(p.lines);
     return out;
 }

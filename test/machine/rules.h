@@ -34,6 +34,7 @@ typedef struct rule {
 extern const rule rules_of_copies[];   /* rules_copies.c: all targets */
 extern const rule rules_of_roles[];    /* rules_roles.c: warp groups */
 extern const rule rules_of_programs[]; /* rules_programs.c: the grid */
+extern const rule rules_of_marks[];    /* rules_marks.c: profile(..) */
 
 /* ---- Lines ---- */
 
