@@ -11,7 +11,8 @@ enum { NFLAGS = sizeof names / sizeof *names };
 unsigned tc_fastmath_parse(const char *word, size_t n)
 {
     for (unsigned i = 0; i < NFLAGS; i++)
-        if (strlen(names[i]) == n && memcmp(names[i], word, n) == 0)
+        if (names[i][0] == *word && strlen(names[i]) == n &&
+            memcmp(names[i], word, n) == 0)
             return 1u << i;
     return 0;
 }

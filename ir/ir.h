@@ -21,6 +21,7 @@
 #ifndef TC_IR_H
 #define TC_IR_H
 
+#include "ir/base/map.h"
 #include "ir/types/type.h"
 
 typedef enum tc_opcode {
@@ -317,6 +318,7 @@ struct tc_module {
     tc_context *cx;
     tc_arena arena;
     tc_func *first, *last;
+    tc_map by_name; /* the first function of a name, by the name */
     /* While passes run: the ops that there are, how many there may be, what
      * was spent, and where tc_op_new and tc_module_spend jump to with more
      * (ir/base/limits.h). NULL: any number. */
@@ -524,6 +526,10 @@ bool tc_func_verify(const tc_func *f) TC_MUST_CHECK;
 /* parse.c: appends the functions of a text to the module. False: errors were
  * reported (as many as could be found); the module must then be thrown away. */
 bool tc_parse(tc_module *m, uint32_t source) TC_MUST_CHECK;
+/* The same of a text that was lexed: its tokens stay, but each `>>` that closes
+ * two types becomes `>`. */
+struct tc_tokens; /* ir/text/lex.h */
+bool tc_parse_tokens(tc_module *m, struct tc_tokens tokens) TC_MUST_CHECK;
 /* A single type or size, as on the command line; NULL: reported at loc. */
 const tc_type *tc_type_parse(tc_context *cx, const char *text, tc_loc loc);
 

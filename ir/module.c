@@ -17,6 +17,7 @@ tc_module *tc_module_new(tc_context *cx)
         tc_memory_fail(&cx->memory);
     m->cx = cx;
     tc_arena_init(&m->arena, &cx->memory);
+    m->by_name.arena = &m->arena;
     return m;
 }
 
@@ -80,6 +81,8 @@ void tc_func_append(tc_module *m, tc_func *f)
     else
         m->first = f;
     m->last = f;
+    if (!tc_map_get(&m->by_name, f->name))
+        tc_map_set(&m->by_name, f->name, f);
 }
 
 void tc_func_erase(tc_func *f)
@@ -87,14 +90,18 @@ void tc_func_erase(tc_func *f)
     tc_module *m = f->module;
     *(f->prev ? &f->prev->next : &m->first) = f->next;
     *(f->next ? &f->next->prev : &m->last) = f->prev;
+    if (tc_map_get(&m->by_name, f->name) != f)
+        return;
+    tc_func *other = f->next;
+    while (other && other->name != f->name)
+        other = other->next;
+    tc_map_set(&m->by_name, f->name, other);
 }
 
 tc_func *tc_func_find(const tc_module *m, const char *name)
 {
-    tc_each_func (f, m)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
+    const char *known = tc_string_find(m->cx, name);
+    return known ? tc_map_get(&m->by_name, known) : NULL;
 }
 
 static const char *const tiles_words[TC_TILES_COUNT] = {

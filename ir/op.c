@@ -24,7 +24,8 @@ const tc_op_info tc_op_infos[TC_OPCODE_COUNT] = {
 tc_opcode tc_opcode_parse(const char *name, size_t n)
 {
     for (tc_opcode c = 0; c < TC_OPCODE_COUNT; c++)
-        if (strncmp(tc_op_infos[c].name, name, n) == 0 &&
+        if (n && tc_op_infos[c].name[0] == name[0] &&
+            strncmp(tc_op_infos[c].name, name, n) == 0 &&
             tc_op_infos[c].name[n] == 0)
             return c;
     return TC_OPCODE_COUNT;
@@ -58,7 +59,8 @@ static tc_attr_kind attr_kind(const char *s, size_t n)
         {"layout", TC_ATTR_LAYOUT},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strlen(kinds[i].name) == n && strncmp(kinds[i].name, s, n) == 0)
+        if (kinds[i].name[0] == *s && strlen(kinds[i].name) == n &&
+            strncmp(kinds[i].name, s, n) == 0)
             return kinds[i].kind;
     return memchr(s, '+', n) ? TC_ATTR_FLAGS : TC_ATTR_SYMBOL; /* words */
 }

@@ -111,6 +111,7 @@ numeric_program(bench_compile_time bench/compile_time.c)
 numeric_program(bench_growth bench/growth.c unit/growth/texts.c)
 numeric_program(bench_launch bench/launch.c)
 numeric_program(bench_launch_cpu bench/launch_cpu.c)
+numeric_program(bench_lsp bench/lsp.c)
 numeric_program(bench_accuracy bench/accuracy.c)
 
 # Machine-level programs, run on the host (codegen/interp). Sanitizers, which

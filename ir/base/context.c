@@ -56,6 +56,13 @@ static bool same_text(const void *stored, const void *key)
            ((const char *)stored)[k->n] == 0;
 }
 
+const char *tc_string_find(tc_context *cx, const char *s)
+{
+    struct text_key key = {s, strlen(s)};
+    return tc_intern_find(cx->strings, tc_hash_bytes(0, s, key.n), same_text,
+                          &key);
+}
+
 const char *tc_string_getn(tc_context *cx, const char *s, size_t n)
 {
     struct text_key key = {s, n};

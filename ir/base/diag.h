@@ -85,6 +85,9 @@ void tc_context_free(tc_context *cx);
 const char *tc_string_get(tc_context *cx, const char *s);
 const char *tc_string_getn(tc_context *cx, const char *s, size_t n);
 
+/* NULL: no such text was interned. */
+const char *tc_string_find(tc_context *cx, const char *s);
+
 /* Keeps a copy of name and text; returns the number for tc_loc.file. */
 uint32_t tc_source_add(tc_context *cx, const char *name, const char *text,
                        size_t len);

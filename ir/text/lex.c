@@ -426,6 +426,8 @@ static void lex_punctuation(lexer *l, bool glued)
 {
     size_t left = (size_t)(l->end - l->at);
     for (int i = 0; i < NPUNCTUATION; i++) {
+        if (punctuation[i].text[0] != *l->at)
+            continue;
         size_t n = strlen(punctuation[i].text);
         if (n > left || memcmp(punctuation[i].text, l->at, n) != 0)
             continue;

@@ -572,21 +572,30 @@ static void parse_bodies(tc_parser *p, const pending *all, unsigned n)
         parse_body(p, &all[i]);
 }
 
-bool tc_parse(tc_module *m, uint32_t source)
+bool tc_parse_tokens(tc_module *m, tc_tokens tokens)
 {
     tc_context *cx = m->cx;
-    const tc_source *s = &cx->sources[source - 1];
     unsigned errors = cx->nerrors, n;
     tc_parser *p = tc_arena_new(&m->arena, tc_parser);
     *p = (tc_parser){.cx = cx,
                      .m = m,
                      .arena = &m->arena,
+                     .tokens = tokens,
                      .funcs.arena = &m->arena,
                      .packs.arena = &m->arena};
     tc_each_func (f, m)
         tc_map_set(&p->funcs, f->name, f);
-    p->tokens = tc_lex(cx, p->arena, source, s->text, s->len, (tc_loc){0});
     const pending *all = parse_headers(p, &n);
     parse_bodies(p, all, n);
     return cx->nerrors == errors;
+}
+
+bool tc_parse(tc_module *m, uint32_t source)
+{
+    tc_context *cx = m->cx;
+    const tc_source *s = &cx->sources[source - 1];
+    unsigned errors = cx->nerrors;
+    tc_tokens tokens =
+        tc_lex(cx, &m->arena, source, s->text, s->len, (tc_loc){0});
+    return tc_parse_tokens(m, tokens) && cx->nerrors == errors;
 }

@@ -47,9 +47,9 @@ void lsp_analyze(lsp_server *s, lsp_document *d)
     uint32_t source = tc_source_add(d->cx, d->uri, d->text, d->len);
     d->m = tc_module_new(d->cx);
     d->tokens = tc_lex(d->cx, &d->arena, source, d->text, d->len, (tc_loc){0});
-    tc_diags_clear(d->cx); /* the parser reports them again */
-    if (tc_parse(d->m, source) && !tc_module_verify(d->m))
-        return;
+    bool lexed = d->cx->nerrors == 0;
+    if (tc_parse_tokens(d->m, d->tokens) && lexed && !tc_module_verify(d->m))
+        return; /* reported */
 }
 
 /* `import "FILE"` is there: its functions are not known here. */
