@@ -12,6 +12,7 @@ libraries. See lib/python/README.md.
 from ._abi import VERSION as __version__
 from ._append import append
 from ._api import attention, attention_backward, schedule
+from ._autotune import Autotuned, autotune, tuning_space
 from ._bundle import BundleEntry, bundle_entries, bundle_kernel, load_bundle
 from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
@@ -20,9 +21,9 @@ from ._launch import check_memory
 from ._merge import merge, merge_into
 from ._sdpa import scaled_dot_product_attention
 
-__all__ = ["append", "attention", "attention_backward", "bundle_entries",
-           "bundle_kernel", "check_memory", "compile", "kernel",
+__all__ = ["append", "attention", "attention_backward", "autotune",
+           "bundle_entries", "bundle_kernel", "check_memory", "compile", "kernel",
            "load_bundle", "merge", "merge_into", "mods", "quantize",
-           "scaled_dot_product_attention", "schedule", "targets", "version",
-           "BundleEntry", "Kernel", "CompileWarning", "Diagnostic", "Error",
-           "MachineError"]
+           "scaled_dot_product_attention", "schedule", "targets",
+           "tuning_space", "version", "Autotuned", "BundleEntry", "Kernel",
+           "CompileWarning", "Diagnostic", "Error", "MachineError"]

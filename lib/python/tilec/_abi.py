@@ -224,6 +224,7 @@ _RESULTS = {
     "tilec_target_name": C.c_char_p,
     "tilec_embedded_name": C.c_char_p,
     "tilec_embedded_text": C.c_char_p,
+    "tilec_cache_folder": C.c_char_p,
     "tilec_diagnostics": C.POINTER(tilec_diagnostic),
     "tilec_kernel_name": C.c_char_p,
     "tilec_kernel_target": C.c_char_p,

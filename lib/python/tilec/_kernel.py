@@ -295,11 +295,28 @@ def _code(text):
     return encoded(text, "text")
 
 
+def source_of(text):
+    """The source of a text, or of the library's kernel of that name."""
+    code = _code(text)
+    embedded = _abi.lib.tilec_embedded_text(code) is not None
+    return _abi.tilec_source(code if embedded else b"kernel",
+                             None if embedded else code, 0)
+
+
+def device_of_arguments(args, named):
+    """Of their tensors; the CPU, where there are none."""
+    return _Arguments(args, named).device or (_tensors.CPU, 0)
+
+
+_TILES = ("", "none", "static", "dynamic")  # as of tilec_tiles
+
+
 def compile(text: str, *, name: typing.Optional[str] = None,
             target: typing.Optional[str] = None,
             bindings: typing.Optional[Bindings] = None,
             examples: Examples = (), num_warps: int = 0, num_stages: int = 0,
-            no_cache: bool = False, enforce: str = "warn") -> Kernel:
+            no_cache: bool = False, enforce: str = "warn",
+            ptxas_level: int = 0, tiles: str = "") -> Kernel:
     """A Kernel of a text in tile IR, or of the library's kernel of that name.
 
     name: which kernel of the text; None: the only one.
@@ -311,24 +328,28 @@ def compile(text: str, *, name: typing.Optional[str] = None,
         compile-time parameters that are not bound are inferred.
     enforce: "warn", "error" or "off" where a product on a GPU cannot take an
         operand in the order in which it lies in memory.
+    ptxas_level: of NVIDIA's assembler, 1 to 3; 0: its own.
+    tiles: which programs compute the tiles on a GPU: "none", "static",
+        "dynamic"; "": as the text says, else as the compiler chooses.
     """
-    code = _code(text)
+    source = source_of(text)
+    if tiles not in _TILES:
+        raise ValueError("tiles is %r, expected one of %s" % (
+            tiles, ", ".join(map(repr, _TILES))))
     if bindings is not None and not isinstance(bindings, dict):
         raise TypeError("bindings is a %s, expected a dict" %
                         type(bindings).__name__)
     named = examples if isinstance(examples, dict) else {}
     a = _Arguments(() if named else tuple(examples), named)
     device = a.device or (_tensors.CUDA, 0)
-    embedded = _abi.lib.tilec_embedded_text(code) is not None
-    source = _abi.tilec_source(code if embedded else b"kernel",
-                               None if embedded else code, 0)
     pairs, npairs = _context.bindings((bindings or {}).items())
     options = _abi.new(
         _abi.tilec_compile_options, kernel=encoded(name, "name"),
         target=_context.target_for(device, target), bindings=pairs,
         nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
         stages=num_stages, no_cache=int(no_cache),
-        enforce=_texts.enforce_of(enforce), read_source=_context.read_source)
+        enforce=_texts.enforce_of(enforce), ptxas_level=ptxas_level,
+        tiles=_TILES.index(tiles), read_source=_context.read_source)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(a.device or (1, 0)):
         status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),
