@@ -69,9 +69,9 @@ setup() {
     [ "${1:-}" = test ] &&
         want="$want check dpkg-dev file g++ python3 python3-dev python3-venv python3-numpy python3-pil librsvg2-bin llvm-$LLVM-tools clang-$LLVM
               libclang-rt-$LLVM-dev libopenblas-dev clang-format-14"
-    # A browser looks at the inspector's page, vim at its syntax file, in long
-    # tests only.
-    [ "${what:-}" = all ] && want="$want chromium vim"
+    # A browser looks at the inspector's page, vim at its syntax file, node
+    # runs the extension of VS Code, in long tests only.
+    [ "${what:-}" = all ] && want="$want chromium vim nodejs"
     missing=
     for package in $want; do
         installed "$package" || missing="$missing $package"

@@ -71,6 +71,7 @@ share/fish/vendor_completions.d/tilec.fish
 share/vim/vimfiles/syntax/tilec.vim
 share/vim/vimfiles/ftdetect/tilec.vim
 share/tilec/vscode/package.json
+share/tilec/vscode/extension.js
 share/tilec/vscode/language-configuration.json
 share/tilec/vscode/syntaxes/tilec.tmLanguage.json
 END

@@ -10,6 +10,7 @@ install(FILES tools/editors/vim/ftdetect/tilec.vim
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vim/vimfiles/ftdetect)
 install(FILES ${CMAKE_BINARY_DIR}/editors/package.json
               tools/editors/vscode/language-configuration.json
+              tools/editors/vscode/extension.js
         DESTINATION ${CMAKE_INSTALL_DATADIR}/tilec/vscode)
 install(DIRECTORY ${SHELL_SHARE}/vscode/syntaxes
         DESTINATION ${CMAKE_INSTALL_DATADIR}/tilec/vscode)
