@@ -15,6 +15,7 @@ static bool init(tc_context *cx)
     if (setjmp(unwind))
         return false;
     cx->memory.unwind = &unwind;
+    cx->most_errors = TC_MAX_ERRORS;
     tc_arena_init(&cx->arena, &cx->memory);
     tc_arena_init(&cx->diag_arena, &cx->memory);
     cx->strings = tc_arena_new(&cx->arena, struct tc_intern);
@@ -130,7 +131,7 @@ bool tc_error(tc_context *cx, tc_loc loc, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    if (cx->nerrors++ < TC_MAX_ERRORS)
+    if (cx->nerrors++ < cx->most_errors)
         append(cx, new_diag(cx, TC_ERROR, loc, fmt, args));
     va_end(args);
     return false;
@@ -146,7 +147,7 @@ void tc_warning(tc_context *cx, tc_loc loc, const char *fmt, ...)
 
 void tc_note(tc_context *cx, tc_loc loc, const char *fmt, ...)
 {
-    if (!cx->last_diag || cx->nerrors > TC_MAX_ERRORS)
+    if (!cx->last_diag || cx->nerrors > cx->most_errors)
         return;
     va_list args;
     va_start(args, fmt);

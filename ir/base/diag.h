@@ -70,6 +70,8 @@ typedef struct tc_context {
     tc_arena diag_arena; /* emptied by tc_diags_clear */
     tc_diag *diags, *last_diag;
     unsigned nerrors;
+    unsigned most_errors; /* that are kept: TC_MAX_ERRORS, or as a caller sets
+                           * it; the parser stops there */
     bool want_remarks;
 
     tc_name_seen *name_seen; /* called by the parser; NULL: nobody asks */

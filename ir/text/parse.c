@@ -537,7 +537,8 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
     unsigned room = 16;
     pending *all = tc_arena_array(p->arena, pending, room);
     *n = 0;
-    while (!tc_parser_is(p, TC_TOKEN_END) && p->cx->nerrors < TC_MAX_ERRORS) {
+    while (!tc_parser_is(p, TC_TOKEN_END) &&
+           p->cx->nerrors < p->cx->most_errors) {
         if (parse_import(p))
             continue;
         if (!tc_parser_at_top(p)) {
@@ -568,7 +569,7 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
 
 static void parse_bodies(tc_parser *p, const pending *all, unsigned n)
 {
-    for (unsigned i = 0; i < n && p->cx->nerrors < TC_MAX_ERRORS; i++)
+    for (unsigned i = 0; i < n && p->cx->nerrors < p->cx->most_errors; i++)
         parse_body(p, &all[i]);
 }
 

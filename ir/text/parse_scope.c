@@ -84,7 +84,7 @@ static void report_unknown(tc_parser *p, const tc_token *t)
     const char *text = tc_parser_text(p, t);
     const tc_scope_name *ended = parse_scope_find(p, t);
     tc_loc loc = tc_parser_loc_of(p, t);
-    if (p->cx->nerrors >= TC_MAX_ERRORS) {
+    if (p->cx->nerrors >= p->cx->most_errors) {
         tc_error(p->cx, loc, "%%%s is not defined", text);
     } else if (ended) {
         tc_error(p->cx, loc,
@@ -135,7 +135,7 @@ const char *tc_did_you_mean(tc_parser *p, const char *got, unsigned n,
                             const char *const *names)
 {
     /* Not worth the time for errors that nobody will see. */
-    if (p->cx->nerrors >= TC_MAX_ERRORS)
+    if (p->cx->nerrors >= p->cx->most_errors)
         return "";
     const char *near = tc_nearest_name(got, names, n);
     return near ? tc_arena_printf(p->arena, "; did you mean `%s`?", near) : "";

@@ -290,11 +290,11 @@ static void parse_statements(tc_parser *p)
         uint32_t start = p->at;
         const tc_op *last = p->b.region->last;
         if (last && tc_op_has(last, TC_TERMINATOR) &&
-            p->cx->nerrors < TC_MAX_ERRORS)
+            p->cx->nerrors < p->cx->most_errors)
             tc_error(p->cx, tc_parser_loc(p),
                      "nothing can follow `%s`, expected `}`", tc_op_name(last));
         parse_statement(p);
-        if (p->cx->nerrors >= TC_MAX_ERRORS)
+        if (p->cx->nerrors >= p->cx->most_errors)
             p->at = p->tokens.n - 1;
         else if (p->at == start)
             p->at++;

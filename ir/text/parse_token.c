@@ -107,7 +107,7 @@ bool tc_parser_expected(tc_parser *p, const char *what)
     unsigned errors = p->cx->nerrors;
     tc_error(p->cx, tc_parser_loc(p), "expected %s, found %s", what,
              found(p, t));
-    if (errors < TC_MAX_ERRORS)
+    if (errors < p->cx->most_errors)
         p->cx->last_diag->is_syntax = true;
     return false;
 }
@@ -298,7 +298,7 @@ bool tc_parser_expect_brace(tc_parser *p, uint32_t open)
 
 void tc_parser_recover(tc_parser *p, uint32_t start)
 {
-    if (p->cx->nerrors >= TC_MAX_ERRORS)
+    if (p->cx->nerrors >= p->cx->most_errors)
         p->at = p->tokens.n - 1;
     uint32_t open = open_parens(p, start);
     if (p->at > start && tc_parser_at_new_statement(p))

@@ -120,8 +120,9 @@ bool tc_parser_unknown_func(tc_parser *p)
     tc_each_func (f, p->m)
         if (!f->is_kernel && !f->is_plan)
             names[n++] = f->name;
-    const char *near =
-        p->cx->nerrors < TC_MAX_ERRORS ? tc_nearest_name(name, names, n) : NULL;
+    const char *near = p->cx->nerrors < p->cx->most_errors
+                           ? tc_nearest_name(name, names, n)
+                           : NULL;
     if (!near && tc_opcode_parse(name, strlen(name)) != TC_OPCODE_COUNT)
         return tc_error(p->cx, tc_parser_loc(p),
                         "there is no function @%s; the op is written without "

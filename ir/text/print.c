@@ -304,7 +304,7 @@ const char *tc_value_name(tc_context *cx, const tc_value *v)
 {
     const tc_func *f = func_of(v);
     /* Beyond the last error that is kept nobody sees it. */
-    if (f && cx->nerrors <= TC_MAX_ERRORS)
+    if (f && cx->nerrors <= cx->most_errors)
         return print_name(cx, f, v);
     return tc_arena_printf(&cx->diag_arena, "%%%s", v->name ? v->name : "?");
 }

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """lsp.py TILEC: dialogues with `tilec lsp`, from initialize to rename."""
 import json
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 URI = "file:///f.tile"
 TEXT = """func @twice(%x: f32) -> f32 {
@@ -103,7 +105,8 @@ def check_words():
                         ask(2, "textDocument/completion", **at(6, 12)))
     assert {"return", "exp2", "f32", "kernel"} <= {
         i["label"] for i in replies[1]["result"]}
-    assert {i["label"] for i in replies[2]["result"]} == {"twice", "four"}
+    labels = {i["label"] for i in replies[2]["result"]}
+    assert {"twice", "four"} <= labels and "exp2" not in labels, labels
 
 
 def check_changes():
@@ -130,6 +133,130 @@ def check_changes():
     assert replies[3]["error"]["code"] == -32602
 
 
+def check_rename_refusals():
+    """Names that are taken, words of the language, nothing at the cursor."""
+    replies, _ = opened(
+        TEXT, ask(1, "textDocument/rename", newName="x", **at(2, 3)),
+        ask(2, "textDocument/rename", newName="%for", **at(2, 3)),
+        ask(3, "textDocument/rename", newName="sum", **at(2, 3)),
+        ask(4, "textDocument/rename", newName="four", **at(0, 7)),
+        ask(5, "textDocument/rename", newName="exp2", **at(0, 7)),
+        ask(6, "textDocument/rename", newName="b", **at(3, 4)),
+        ask(7, "textDocument/rename", newName="y", **at(2, 3)),
+        ask(8, "textDocument/rename", newName="a", **at(2, 3)))
+    wanted = {1: "there is a value %x in this function already",
+              2: "`for` is a word of the language, expected another name",
+              4: "there is a function @four already",
+              5: "`exp2` is a word of the language, expected another name",
+              6: "expected a value or a function at the cursor"}
+    for i in range(1, 9):
+        # %sum = sum(%x) is usual; %a is a value of another function.
+        assert ("error" in replies[i]) == (i in wanted), replies[i]
+        if i in wanted:
+            assert replies[i]["error"] == {"code": -32602,
+                                           "message": wanted[i]}, replies[i]
+
+
+def check_many_errors():
+    text = "func @f(%x: f32) -> f32 {\n" + "".join(
+        f"  %y{i} = %x + %z{i}\n" for i in range(300)) + "  return %x\n}\n"
+    _, published = opened(text)
+    assert len(published[0]) == 300, len(published[0])
+    assert [d["range"]["start"]["line"] for d in published[0]] == list(
+        range(1, 301))
+
+
+IMPORTED = """func @half[N: int, T: type = f32](%x: tile<N x T>) -> tile<N x T> {
+  return %x
+}
+func @inner(%x: f32) -> f32 {
+  return %x
+}
+"""
+IMPORTS = """import "sub dir/other.tile"
+func @f(%x: tile<64 x f32>, %s: f32) -> tile<64 x f32> {
+  %a = @half(%x)
+  %b = @inner(%a, %s)
+  return @half[N=64](%a)
+}
+"""
+
+
+def check_imports():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder).resolve() / "sub dir" / "other.tile"
+        main = {"uri": (path.parents[1] / "main.tile").as_uri()}
+
+        def place(line, character):
+            return {"textDocument": main,
+                    "position": {"line": line, "character": character}}
+
+        def talk_of(*frames):
+            answers, code = talk(
+                ask(0, "initialize"),
+                tell("textDocument/didOpen",
+                     textDocument={"text": IMPORTS, **main}),
+                *frames, ask(99, "shutdown"), tell("exit"))
+            assert code == 0, code
+            return ({a["id"]: a for a in answers if "id" in a},
+                    [a["params"] for a in answers if "method" in a])
+
+        def messages(params):
+            return [d["message"] for d in params["diagnostics"]]
+
+        # Without the file there is one error, at its name.
+        _, published = talk_of()
+        assert len(messages(published[0])) == 1, published
+        assert "cannot be read" in messages(published[0])[0]
+        path.parent.mkdir()
+        path.write_text(IMPORTED, encoding="utf-8")
+        replies, published = talk_of(
+            ask(1, "textDocument/definition", **place(3, 10)),
+            ask(2, "textDocument/definition", **place(0, 10)),
+            ask(3, "textDocument/completion", **place(2, 8)),
+            ask(4, "textDocument/completion", **place(4, 15)),
+            ask(5, "textDocument/hover", **place(2, 3)),
+            ask(6, "textDocument/rename", newName="q", **place(2, 10)))
+        # An error of meaning, which knows the imported function's types.
+        found = messages(published[0])
+        assert len(found) == 1 and "@inner" in found[0], found
+        assert published[0]["diagnostics"][0]["range"]["start"]["line"] == 3
+        there = replies[1]["result"][0]
+        assert there == {"uri": path.as_uri(), "range": {
+            "start": {"line": 3, "character": 5},
+            "end": {"line": 3, "character": 11}}}, there
+        assert replies[2]["result"][0]["uri"] == path.as_uri()
+        labels = {i["label"] for i in replies[3]["result"]}
+        assert {"f", "half", "inner", "causal"} <= labels, labels
+        details = {i["label"]: i.get("detail") for i in replies[4]["result"]}
+        assert details["N"] == "int" and details["T"] == "type = f32", details
+        assert replies[5]["result"]["contents"]["value"] == (
+            "%a: tile<64 x f32>"), replies[5]
+        assert replies[6]["error"]["message"] == (
+            "@half is defined in another file: rename it there"), replies[6]
+        # What an editor holds is newer than the file, once it is saved.
+        other = {"uri": path.as_uri()}
+        text = IMPORTED.replace("return %x\n}\nfunc", "return %z\n}\nfunc")
+        _, published = talk_of(
+            tell("textDocument/didOpen", textDocument={"text": text, **other}),
+            tell("textDocument/didSave", textDocument=other))
+        last = published[-1]
+        assert last["uri"] == main["uri"], last
+        assert len(last["diagnostics"]) == 1, last
+        assert "other.tile:2:10: %z is not defined" in messages(last)[0], last
+        assert last["diagnostics"][0]["range"]["start"]["line"] == 0
+
+
+def check_library():
+    """Embedded functions are known without an import."""
+    text = ("func @f(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 {\n"
+            "  return @causal(%b, %h, %q, %k)\n}\n")
+    replies, published = opened(
+        text, ask(1, "textDocument/definition", **at(1, 11)))
+    assert published == [[]], published
+    assert replies[1]["result"] == [], replies[1]
+
+
 def check_bad_input():
     answers, code = talk(ask(1, "textDocument/hover"),
                          b"Content-Length: x\r\n\r\n", frame(b"{"),
@@ -147,6 +274,10 @@ def main():
     check_symbols()
     check_words()
     check_changes()
+    check_rename_refusals()
+    check_many_errors()
+    check_imports()
+    check_library()
     check_bad_input()
 
 

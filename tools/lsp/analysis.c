@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { MOST_ERRORS = 1000 };
+
 static void note_name(void *user, tc_loc at, tc_loc definition,
                       const tc_value *v)
 {
@@ -31,6 +33,9 @@ void lsp_forget(lsp_document *d)
     d->cx = NULL;
     d->m = NULL;
     d->names = NULL;
+    d->imports = NULL;
+    d->nimports = 0;
+    d->is_linked = true;
     d->nnames = d->room = 0;
 }
 
@@ -41,28 +46,44 @@ void lsp_analyze(lsp_server *s, lsp_document *d)
     if (!d->cx)
         longjmp(s->unwind, 1);
     d->cx->memory.unwind = &s->unwind;
+    d->cx->most_errors = MOST_ERRORS;
+    tc_arena_init(&d->arena, &d->cx->memory);
+    d->path = lsp_path_of(&d->arena, d->uri);
+    d->m = tc_module_new(d->cx);
+    d->file = tc_source_add(d->cx, d->path, d->text, d->len);
+    d->tokens = tc_lex(d->cx, &d->arena, d->file, d->text, d->len, (tc_loc){0});
+    bool ok = d->cx->nerrors == 0;
+    d->is_linked = lsp_link(s, d);
     d->cx->name_seen = note_name;
     d->cx->name_user = d;
-    tc_arena_init(&d->arena, &d->cx->memory);
-    uint32_t source = tc_source_add(d->cx, d->uri, d->text, d->len);
-    d->m = tc_module_new(d->cx);
-    d->tokens = tc_lex(d->cx, &d->arena, source, d->text, d->len, (tc_loc){0});
-    bool lexed = d->cx->nerrors == 0;
-    if (tc_parse_tokens(d->m, d->tokens) && lexed && !tc_module_verify(d->m))
+    ok &= tc_parse_tokens(d->m, d->tokens);
+    d->cx->name_seen = NULL;
+    if (ok && d->is_linked && !tc_module_verify(d->m))
         return; /* reported */
 }
 
-/* `import "FILE"` is there: its functions are not known here. */
-static bool imports(const lsp_document *d)
+/* An error of another file stands at the import of that file. */
+static bool is_here(const lsp_document *d, tc_loc loc)
 {
-    for (uint32_t i = 0; i + 1 < d->tokens.n; i++) {
-        const tc_token *t = &d->tokens.all[i];
-        if (t->kind == TC_TOKEN_NAME && t->len == 6 &&
-            memcmp(d->text + t->at, "import", 6) == 0 &&
-            t[1].kind == TC_TOKEN_STRING)
-            return true;
-    }
-    return false;
+    return !loc.file || loc.file == d->file ||
+           strcmp(d->cx->sources[loc.file - 1].name, d->path) == 0;
+}
+
+static tc_loc loc_here(const lsp_document *d, tc_loc loc)
+{
+    return is_here(d, loc)
+               ? loc
+               : lsp_import_loc(d, d->cx->sources[loc.file - 1].name);
+}
+
+static const char *message_of(const lsp_document *d, const tc_diag *diag)
+{
+    const tc_loc *at = &diag->loc;
+    tc_arena *a = &d->cx->diag_arena;
+    return is_here(d, *at) ? diag->message
+                           : tc_arena_printf(a, "%s:%u:%u: %s",
+                                             d->cx->sources[at->file - 1].name,
+                                             at->line, at->col, diag->message);
 }
 
 static cJSON *related_of(const lsp_document *d, const tc_diag *notes)
@@ -72,8 +93,9 @@ static cJSON *related_of(const lsp_document *d, const tc_diag *notes)
         cJSON *item = cJSON_CreateObject(), *location;
         location = cJSON_AddObjectToObject(item, "location");
         cJSON_AddStringToObject(location, "uri", d->uri);
-        cJSON_AddItemToObject(location, "range", lsp_range_of(d, n->loc));
-        cJSON_AddStringToObject(item, "message", n->message);
+        cJSON_AddItemToObject(location, "range",
+                              lsp_range_of(d, loc_here(d, n->loc)));
+        cJSON_AddStringToObject(item, "message", message_of(d, n));
         cJSON_AddItemToArray(list, item);
     }
     return list;
@@ -83,27 +105,33 @@ static cJSON *diagnostic_of(const lsp_document *d, const tc_diag *diag)
 {
     enum { ERROR = 1 }; /* the protocol counts severities from 1 */
     cJSON *item = cJSON_CreateObject();
-    cJSON_AddItemToObject(item, "range", lsp_range_of(d, diag->loc));
+    cJSON_AddItemToObject(item, "range",
+                          lsp_range_of(d, loc_here(d, diag->loc)));
     cJSON_AddNumberToObject(item, "severity", ERROR + (int)diag->severity);
     cJSON_AddStringToObject(item, "source", "tilec");
-    cJSON_AddStringToObject(item, "message", diag->message);
+    cJSON_AddStringToObject(item, "message", message_of(d, diag));
     if (diag->notes)
         cJSON_AddItemToObject(item, "relatedInformation",
                               related_of(d, diag->notes));
     return item;
 }
 
+/* Without an imported file its functions are not known, which is said once. */
+static bool is_shown(const lsp_document *d, const tc_diag *diag)
+{
+    return d->is_linked || diag->is_syntax || diag->loc.file != d->file;
+}
+
 void lsp_publish(const lsp_document *d)
 {
     cJSON *message = cJSON_CreateObject(), *params, *list;
-    bool syntax_only = d->cx && imports(d);
     cJSON_AddStringToObject(message, "method",
                             "textDocument/publishDiagnostics");
     params = cJSON_AddObjectToObject(message, "params");
     cJSON_AddStringToObject(params, "uri", d->uri);
     list = cJSON_AddArrayToObject(params, "diagnostics");
     for (const tc_diag *i = d->cx ? d->cx->diags : NULL; i; i = i->next)
-        if (!syntax_only || i->is_syntax)
+        if (is_shown(d, i))
             cJSON_AddItemToArray(list, diagnostic_of(d, i));
     lsp_write(message);
 }

@@ -75,6 +75,18 @@ static void did_change(lsp_server *s, const cJSON *params)
     lsp_publish(d);
 }
 
+/* Texts that import the file see what is new in it. */
+static void did_save(lsp_server *s, const cJSON *params)
+{
+    for (unsigned i = 0; i < s->ndocuments; i++) {
+        lsp_document *d = &s->documents[i];
+        if (!lsp_imports(d))
+            continue;
+        lsp_analyze(s, d);
+        lsp_publish(d);
+    }
+}
+
 static void did_close(lsp_server *s, const cJSON *params)
 {
     lsp_document *d = find(s, params);
@@ -91,11 +103,11 @@ static cJSON *capabilities(void)
 {
     return cJSON_Parse(
         "{\"capabilities\":{\"positionEncoding\":\"utf-16\","
-        "\"textDocumentSync\":{\"openClose\":true,\"change\":2},"
+        "\"textDocumentSync\":{\"openClose\":true,\"change\":2,\"save\":true},"
         "\"hoverProvider\":true,\"definitionProvider\":true,"
         "\"referencesProvider\":true,\"renameProvider\":true,"
         "\"documentFormattingProvider\":true,"
-        "\"completionProvider\":{\"triggerCharacters\":[\"%\",\"@\"]}},"
+        "\"completionProvider\":{\"triggerCharacters\":[\"%\",\"@\",\"[\"]}},"
         "\"serverInfo\":{\"name\":\"tilec\"}}");
 }
 
@@ -118,29 +130,30 @@ static cJSON *format(lsp_document *d)
 /* Those about a place in a document. */
 static const struct {
     const char *method;
-    cJSON *(*run)(const lsp_document *d, const cJSON *params, size_t at);
+    cJSON *(*run)(const lsp_server *s, lsp_document *d, size_t at);
 } places[] = {{"textDocument/hover", lsp_hover},
               {"textDocument/definition", lsp_definition},
               {"textDocument/references", lsp_references},
-              {"textDocument/rename", lsp_rename},
-              {"textDocument/completion", lsp_complete}};
+              {"textDocument/completion", lsp_complete},
+              {"textDocument/rename", NULL}}; /* lsp_rename */
 
-static void answer_about(lsp_document *d, int which, const cJSON *id,
+static void answer_about(lsp_server *s, int which, const cJSON *id,
                          const cJSON *params)
 {
+    lsp_document *d = find(s, params);
+    const char *why = NULL;
     size_t at;
     if (!d || !lsp_offset(d, get(params, "position"), &at)) {
         lsp_fail(id, LSP_INVALID_PARAMS,
                  d ? "expected a position" : "the document is not open");
         return;
     }
-    cJSON *result = places[which].run(d, params, at);
+    cJSON *result = places[which].run ? places[which].run(s, d, at)
+                                      : lsp_rename(d, params, at, &why);
     if (result)
         lsp_reply(id, result);
     else
-        lsp_fail(id, LSP_INVALID_PARAMS,
-                 "expected a value or function, and a name of letters, digits "
-                 "and _");
+        lsp_fail(id, LSP_INVALID_PARAMS, why);
 }
 
 static void request(lsp_server *s, const cJSON *id, const char *method,
@@ -161,7 +174,7 @@ static void request(lsp_server *s, const cJSON *id, const char *method,
         s->shut_down = true;
         lsp_reply(id, cJSON_CreateNull());
     } else if (which < NPLACES) {
-        answer_about(find(s, params), which, id, params);
+        answer_about(s, which, id, params);
     } else if (strcmp(method, "textDocument/formatting") != 0) {
         lsp_fail(id, LSP_UNKNOWN_METHOD, "there is no such method");
     } else if (find(s, params)) {
@@ -178,8 +191,9 @@ static void notification(lsp_server *s, const char *method, const cJSON *params)
         void (*run)(lsp_server *s, const cJSON *params);
     } known[] = {{"textDocument/didOpen", did_open},
                  {"textDocument/didChange", did_change},
+                 {"textDocument/didSave", did_save},
                  {"textDocument/didClose", did_close}};
-    for (int i = 0; i < 3 && s->initialized && !s->shut_down; i++)
+    for (int i = 0; i < 4 && s->initialized && !s->shut_down; i++)
         if (strcmp(known[i].method, method) == 0)
             known[i].run(s, params);
 }

@@ -2,6 +2,7 @@
  *
  * What a name stands for, and which names there are.
  */
+#include "lib/program/link.h"
 #include "tools/lsp/lsp.h"
 
 #include <string.h>
@@ -30,10 +31,10 @@ static const char *describe(lsp_document *d, const tc_token *t)
     return code < TC_OPCODE_COUNT ? words_of(&d->arena, code) : NULL;
 }
 
-cJSON *lsp_hover(const lsp_document *d, const cJSON *params, size_t at)
+cJSON *lsp_hover(const lsp_server *s, lsp_document *d, size_t at)
 {
     const tc_token *t = lsp_token_at(d, at);
-    const char *text = describe((lsp_document *)d, t);
+    const char *text = describe(d, t);
     if (!text)
         return cJSON_CreateNull();
     cJSON *hover = cJSON_CreateObject();
@@ -60,12 +61,12 @@ static void offer(cJSON *list, const char *label, int kind, const char *detail)
     cJSON_AddItemToArray(list, item);
 }
 
-/* The function whose text holds the byte; NULL: none. */
-static const tc_func *function_at(const lsp_document *d, size_t at)
+const tc_func *lsp_function_at(const lsp_document *d, size_t at)
 {
     const tc_func *found = NULL;
     for (const tc_func *f = d->m ? d->m->first : NULL; f; f = f->next)
-        if (lsp_offset_of(d, f->loc.line, f->loc.col) <= at)
+        if (f->loc.file == d->file &&
+            lsp_offset_of(d, f->loc.line, f->loc.col) <= at)
             found = f;
     return found;
 }
@@ -73,7 +74,7 @@ static const tc_func *function_at(const lsp_document *d, size_t at)
 /* Values defined in the function before the byte. */
 static void offer_values(const lsp_document *d, cJSON *list, size_t at)
 {
-    const tc_func *f = function_at(d, at);
+    const tc_func *f = lsp_function_at(d, at);
     size_t from = f ? lsp_offset_of(d, f->loc.line, f->loc.col) : 0;
     for (size_t i = 0; i < d->nnames; i++) {
         const lsp_name *n = &d->names[i];
@@ -85,10 +86,73 @@ static void offer_values(const lsp_document *d, cJSON *list, size_t at)
     }
 }
 
-static void offer_functions(const lsp_document *d, cJSON *list)
+/* Functions of the text, of the files that it imports, and embedded mods. */
+static void offer_functions(lsp_document *d, cJSON *list)
 {
+    unsigned n;
     for (const tc_func *f = d->m ? d->m->first : NULL; f; f = f->next)
-        offer(list, f->name, FUNCTION, tc_func_word(f));
+        if (f->loc.file == d->file)
+            offer(list, f->name, FUNCTION, tc_func_word(f));
+    for (unsigned i = 0; i < d->nimports; i++) {
+        const tc_source *file = &d->imports[i];
+        tc_definition *all =
+            tc_definitions(&d->arena, file->text, file->len, &n);
+        for (unsigned k = 0; k < n; k++)
+            offer(list, all[k].name, FUNCTION, file->name);
+    }
+    const char **mods = tc_mod_names(&d->arena, &n);
+    for (unsigned i = 0; i < n; i++)
+        offer(list, mods[i], FUNCTION, "mod of the library");
+}
+
+/* What kind of value a compile-time parameter takes, and its default. */
+static const char *words_of_param(lsp_document *d, const tc_param *p)
+{
+    static const char *const kinds[] = {[TC_PARAM_INT] = "int",
+                                        [TC_PARAM_TYPE] = "type",
+                                        [TC_PARAM_FUNC] = "func"};
+    const char *kind = p->is_block ? "block" : kinds[p->kind];
+    tc_text text = {.arena = &d->arena};
+    tc_text_add(&text, kind);
+    if (p->dim || p->type || p->symbol)
+        tc_text_add(&text, " = ");
+    if (p->dim)
+        tc_dim_print(&text, p->dim);
+    else if (p->type)
+        tc_text_add(&text, tc_type_name(d->cx, p->type));
+    else if (p->symbol)
+        tc_text_printf(&text, "@%s", p->symbol + (*p->symbol == '@'));
+    return text.data;
+}
+
+/* The function in whose brackets the byte stands: @f[BM=64, */
+static const tc_func *bracketed_at(lsp_document *d, size_t at)
+{
+    unsigned open = 0;
+    for (uint32_t i = d->tokens.n; i-- > 1;) {
+        const tc_token *t = &d->tokens.all[i];
+        if (t->at >= at || t->kind == TC_TOKEN_END)
+            continue;
+        if (t->kind == TC_TOKEN_LBRACE || t->kind == TC_TOKEN_RBRACE)
+            return NULL;
+        open += t->kind == TC_TOKEN_RBRACKET;
+        if (t->kind != TC_TOKEN_LBRACKET || (open && open--))
+            continue;
+        bool callee =
+            t[-1].kind == TC_TOKEN_FUNC && !lsp_is_definition(d, &t[-1]);
+        return callee ? tc_func_find(d->m, tc_arena_printf(&d->arena, "%.*s",
+                                                           (int)t[-1].len,
+                                                           d->text + t[-1].at))
+                      : NULL;
+    }
+    return NULL;
+}
+
+static void offer_params(lsp_document *d, cJSON *list, const tc_func *f)
+{
+    for (unsigned i = 0; f && i < f->nparams; i++)
+        offer(list, f->params[i].name, VARIABLE,
+              words_of_param(d, &f->params[i]));
 }
 
 /* Of the ops that stand before the byte on its line. */
@@ -109,17 +173,16 @@ static void offer_attributes(const lsp_document *d, cJSON *list, size_t at)
     }
 }
 
-static void offer_words(const lsp_document *d, cJSON *list, size_t at)
+static void offer_words(lsp_document *d, cJSON *list, size_t at)
 {
     static const char *const types[] = {
         "i1",   "i8",  "i16", "i32",    "i64",  "f8e4m3",    "f8e5m2", "f16",
         "bf16", "f32", "f64", "tensor", "tile", "block_ptr", "ptr"};
     static const char *const keywords[] = {"func",   "kernel", "plan",
                                            "params", "import", "grid"};
-    const tc_func *f = function_at(d, at);
+    offer_params(d, list, bracketed_at(d, at));
     offer_attributes(d, list, at);
-    for (unsigned i = 0; f && i < f->nparams; i++)
-        offer(list, f->params[i].name, VARIABLE, "parameter");
+    offer_params(d, list, lsp_function_at(d, at));
     for (tc_opcode c = 0; c < TC_OPCODE_COUNT; c++)
         offer(list, tc_op_infos[c].name, FUNCTION, tc_op_infos[c].summary);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
@@ -134,7 +197,7 @@ static bool is_word(char c)
            (c >= '0' && c <= '9');
 }
 
-cJSON *lsp_complete(const lsp_document *d, const cJSON *params, size_t at)
+cJSON *lsp_complete(const lsp_server *s, lsp_document *d, size_t at)
 {
     cJSON *list = cJSON_CreateArray();
     size_t start = at;

@@ -26,13 +26,18 @@ typedef struct lsp_name {
 
 typedef struct lsp_document {
     char *uri, *text; /* malloc'd */
+    const char *path; /* of the file; of the last analysis */
     size_t len;
     size_t *lines; /* where each begins; malloc'd */
     size_t nlines;
     tc_context *cx; /* of the last analysis, with all below */
     tc_module *m;
     tc_arena arena;
+    uint32_t file; /* of its locations */
     tc_tokens tokens;
+    tc_source *imports; /* files that are imported, directly or not */
+    unsigned nimports;
+    bool is_linked; /* and have no error */
     lsp_name *names;
     size_t nnames, room;
 } lsp_document;
@@ -75,21 +80,44 @@ void lsp_analyze(lsp_server *s, lsp_document *d);
 void lsp_forget(lsp_document *d); /* the analysis */
 void lsp_publish(const lsp_document *d);
 
+/* ---- imports.c ---- */
+
+/* The file of a URI; a URI that is no file's stays. */
+char *lsp_path_of(tc_arena *a, const char *uri);
+/* NULL: it is no file, but a text in the library. */
+const char *lsp_uri_of(const lsp_server *s, tc_arena *a, const char *path);
+bool lsp_imports(const lsp_document *d);
+/* Parses what the text needs of other files into d->m. False: reported. */
+bool lsp_link(const lsp_server *s, lsp_document *d);
+/* Of the import that names the file, else of the first one. */
+tc_loc lsp_import_loc(const lsp_document *d, const char *path);
+
 /* ---- symbol.c ---- */
 
 /* The token at a byte, or one that ends there; NULL: none. */
 const tc_token *lsp_token_at(const lsp_document *d, size_t at);
 /* Where its text begins, with its mark. */
 size_t lsp_token_start(const tc_token *t);
+/* Is @name there defined, and not used? */
+bool lsp_is_definition(const lsp_document *d, const tc_token *t);
 const lsp_name *lsp_name_at(const lsp_document *d, const tc_token *t);
-cJSON *lsp_definition(const lsp_document *d, const cJSON *params, size_t at);
-cJSON *lsp_references(const lsp_document *d, const cJSON *params, size_t at);
-/* NULL: there is nothing to rename, or no such name. */
-cJSON *lsp_rename(const lsp_document *d, const cJSON *params, size_t at);
+cJSON *lsp_definition(const lsp_server *s, lsp_document *d, size_t at);
+cJSON *lsp_references(const lsp_server *s, lsp_document *d, size_t at);
+/* Edits that give the symbol at the byte another name. */
+void lsp_add_edits(const lsp_document *d, cJSON *list, size_t at,
+                   const char *name);
+
+/* ---- rename.c ---- */
+
+/* NULL: *why says why not. */
+cJSON *lsp_rename(lsp_document *d, const cJSON *params, size_t at,
+                  const char **why);
 
 /* ---- describe.c ---- */
 
-cJSON *lsp_hover(const lsp_document *d, const cJSON *params, size_t at);
-cJSON *lsp_complete(const lsp_document *d, const cJSON *params, size_t at);
+/* The function whose text holds the byte; NULL: none. */
+const tc_func *lsp_function_at(const lsp_document *d, size_t at);
+cJSON *lsp_hover(const lsp_server *s, lsp_document *d, size_t at);
+cJSON *lsp_complete(const lsp_server *s, lsp_document *d, size_t at);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "tools/lsp/lsp.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t lsp_token_start(const tc_token *t)
@@ -37,7 +38,7 @@ const lsp_name *lsp_name_at(const lsp_document *d, const tc_token *t)
 
 /* ---- Functions ---- */
 
-static bool is_definition(const lsp_document *d, const tc_token *t)
+bool lsp_is_definition(const lsp_document *d, const tc_token *t)
 {
     static const char *const words[] = {"func", "kernel", "plan", "params"};
     if (t == d->tokens.all || t[-1].kind != TC_TOKEN_NAME)
@@ -69,19 +70,16 @@ static void take_name(const lsp_document *d, tc_loc at, cJSON *list,
          lsp_offset_of(d, at.line, at.end), user);
 }
 
-/* A kernel's arguments are named in its grid and its body: tokens are what
- * each place is taken from, so that none comes twice. */
+/* A kernel's arguments are defined in its header, its grid and its body: their
+ * definition is one place. */
 static void each_value(const lsp_document *d, const lsp_name *name, cJSON *list,
                        take_place *take, const void *user)
 {
+    take_name(d, name->definition, list, take, user);
     for (size_t i = 0; i < d->nnames; i++) {
         const lsp_name *n = &d->names[i];
-        bool again = false;
-        if (!tc_loc_is(n->definition, name->definition))
-            continue;
-        for (size_t k = 0; k < i && !again; k++)
-            again = tc_loc_is(d->names[k].at, n->at);
-        if (!again)
+        if (tc_loc_is(n->definition, name->definition) &&
+            !tc_loc_is(n->at, n->definition))
             take_name(d, n->at, list, take, user);
     }
 }
@@ -121,7 +119,52 @@ static void add_location(const lsp_document *d, cJSON *list, size_t from,
     cJSON_AddItemToArray(list, location);
 }
 
-cJSON *lsp_definition(const lsp_document *d, const cJSON *params, size_t at)
+/* Of a function that another file defines; lines of its text are those of the
+ * file. */
+static void add_foreign(const lsp_server *s, lsp_document *d, cJSON *list,
+                        const tc_token *t)
+{
+    const char *name =
+        tc_arena_printf(&d->arena, "%.*s", (int)t->len, d->text + t->at);
+    const tc_func *f = tc_func_find(d->m, name);
+    if (!f || !f->loc.file || f->loc.file == d->file)
+        return;
+    const tc_source *source = &d->cx->sources[f->loc.file - 1];
+    const char *uri = lsp_uri_of(s, &d->arena, source->name);
+    if (!uri)
+        return;
+    lsp_document there = {.uri = (char *)uri};
+    char *text = strdup(source->text);
+    if (!text || !lsp_text_set(&there, text, source->len))
+        tc_memory_fail(&d->cx->memory);
+    cJSON *location = cJSON_CreateObject();
+    cJSON_AddStringToObject(location, "uri", uri);
+    cJSON_AddItemToObject(location, "range", lsp_range_of(&there, f->loc));
+    cJSON_AddItemToArray(list, location);
+    free(there.text);
+    free(there.lines);
+}
+
+/* The beginning of the file that `import "FILE"` names. */
+static void add_file(const lsp_server *s, lsp_document *d, cJSON *list,
+                     const tc_token *t)
+{
+    for (unsigned i = 0; i < d->nimports; i++) {
+        const char *path = d->imports[i].name;
+        tc_loc loc = lsp_import_loc(d, path);
+        if (loc.line != t->line || loc.col != t->col)
+            continue;
+        lsp_document there = {.text = "", .nlines = 1, .lines = (size_t[]){0}};
+        cJSON *location = cJSON_CreateObject();
+        const char *uri = lsp_uri_of(s, &d->arena, path);
+        cJSON_AddStringToObject(location, "uri", uri ? uri : path);
+        cJSON_AddItemToObject(location, "range", lsp_range(&there, 0, 0));
+        cJSON_AddItemToArray(list, location);
+        return;
+    }
+}
+
+cJSON *lsp_definition(const lsp_server *s, lsp_document *d, size_t at)
 {
     const tc_token *t = lsp_token_at(d, at);
     const lsp_name *name = lsp_name_at(d, t);
@@ -131,14 +174,18 @@ cJSON *lsp_definition(const lsp_document *d, const cJSON *params, size_t at)
     for (uint32_t i = 0; t && t->kind == TC_TOKEN_FUNC && i < d->tokens.n;
          i++) {
         const tc_token *other = &d->tokens.all[i];
-        if (is_same_function(d, other, t) && is_definition(d, other))
+        if (is_same_function(d, other, t) && lsp_is_definition(d, other))
             add_location(d, list, lsp_token_start(other),
                          other->at + other->len, NULL);
     }
+    if (t && t->kind == TC_TOKEN_FUNC && !cJSON_GetArraySize(list))
+        add_foreign(s, d, list, t);
+    if (t && t->kind == TC_TOKEN_STRING)
+        add_file(s, d, list, t);
     return list;
 }
 
-cJSON *lsp_references(const lsp_document *d, const cJSON *params, size_t at)
+cJSON *lsp_references(const lsp_server *s, lsp_document *d, size_t at)
 {
     cJSON *list = cJSON_CreateArray();
     each_place(d, lsp_token_at(d, at), list, add_location, NULL);
@@ -155,23 +202,8 @@ static void add_edit(const lsp_document *d, cJSON *list, size_t from, size_t to,
     cJSON_AddItemToArray(list, edit);
 }
 
-cJSON *lsp_rename(const lsp_document *d, const cJSON *params, size_t at)
+void lsp_add_edits(const lsp_document *d, cJSON *list, size_t at,
+                   const char *name)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-    const cJSON *word = cJSON_GetObjectItemCaseSensitive(params, "newName");
-    const char *name = cJSON_IsString(word) ? word->valuestring : "";
-    name += *name == '%' || *name == '@';
-    size_t n = strspn(name, letters);
-    while (n && name[n] && strchr("0123456789", name[n]))
-        n += 1 + strspn(name + n + 1, letters);
-    if (!n || name[n])
-        return NULL;
-    cJSON *result = cJSON_CreateObject();
-    cJSON *changes = cJSON_AddObjectToObject(result, "changes");
-    cJSON *list = cJSON_AddArrayToObject(changes, d->uri);
-    if (each_place(d, lsp_token_at(d, at), list, add_edit, name))
-        return result;
-    cJSON_Delete(result);
-    return NULL;
+    each_place(d, lsp_token_at(d, at), list, add_edit, name);
 }
