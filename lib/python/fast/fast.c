@@ -7,8 +7,9 @@
  *     table[_fast.key(q, k, v)] = call
  *     found = _fast.run(table, q, k, v)     as call(q, k, v); None: none fits
  *
- * A key holds types, shapes, strides and devices of tensors, and types of
- * numbers. A Call has C structs that Python made (_launch.py): it writes the
+ * A key holds types, shapes, strides and devices of tensors, types of numbers,
+ * which arguments are None, and whether the second and third tensor begin at
+ * the same address (v may be columns of k). A Call has C structs that Python made (_launch.py): it writes the
  * addresses of tensors, numbers, the stream and the workspace to them, and runs
  * a function of libtilec on them. Tensors are read through DLPack's C exchange
  * API (torch 2.10), so one binary serves all later versions of torch, and the
@@ -57,7 +58,7 @@ typedef struct head {
 
 typedef struct key {
     size_t n;
-    unsigned char bytes[MOST_TENSORS * (sizeof(head) + 16 * MOST_DIMS)];
+    unsigned char bytes[MOST_TENSORS * (sizeof(head) + 16 * MOST_DIMS) + 1];
 } key;
 
 static int is_tensor(PyObject *x)
@@ -92,12 +93,14 @@ static int add_tensor(key *k, PyObject *x, DLTensor *t)
     return 1;
 }
 
-/* The type of a number, which is no head of a tensor: 0 if it is none. */
+/* The type of a number or None, which is no head of a tensor: 0 if it is
+ * neither. */
 static int add_number(key *k, PyObject *x)
 {
     int32_t kind = PyBool_Check(x)               ? -1
                    : PyLong_CheckExact(x)        ? -2
                    : Py_TYPE(x) == &PyFloat_Type ? -3
+                   : x == Py_None                ? -4
                                                  : 0;
     add_bytes(k, &kind, sizeof kind);
     return kind;
@@ -126,6 +129,11 @@ static int make_key(PyObject *args, Py_ssize_t from, key *k, DLTensor *tensors)
                           : !add_tensor(k, x, &tensors[i]) || is_negated(x))
             return 0;
     }
+    if (n > 2 && is_tensor(PyTuple_GetItem(args, from + 1)) &&
+        is_tensor(PyTuple_GetItem(args, from + 2))) {
+        unsigned char same = tensors[1].data == tensors[2].data;
+        add_bytes(k, &same, sizeof same);
+    }
     return 1;
 }
 
@@ -141,6 +149,8 @@ typedef struct structs {
     uintptr_t numbers[MOST_TENSORS]; /* by argument: where its number is */
 } structs;
 
+enum { NUMBER = -1, NONE = -2 };
+
 typedef struct call {
     PyObject_HEAD uintptr_t function;
     PyObject *owner; /* Forward, Backward, _Ready: keeps what it needs */
@@ -152,7 +162,7 @@ typedef struct call {
     int ninputs, noutputs, gpu; /* gpu -1: the CPU */
     uint32_t written;           /* inputs that are, a bit each; of kernels */
     int has_gradients; /* where inputs require them, the owner makes the call */
-    int views[2 * MOST_TENSORS]; /* of inputs (-1: a number), of outputs */
+    int views[2 * MOST_TENSORS]; /* of inputs (or NUMBER, NONE), of outputs */
     int nstructs;
     structs structs[MOST_STRUCTS];
 } call;
@@ -269,7 +279,8 @@ static int set_inputs(call *c, structs *s, PyObject *args, Py_ssize_t from,
     for (int i = 0; i < c->ninputs; i++)
         if (c->views[i] >= 0)
             s->tensors[c->views[i]].data = tensors[i].data;
-        else if (set_number(s->numbers[i], PyTuple_GetItem(args, from + i)))
+        else if (c->views[i] == NUMBER &&
+                 set_number(s->numbers[i], PyTuple_GetItem(args, from + i)))
             return -1;
     return 0;
 }

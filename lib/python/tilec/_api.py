@@ -181,6 +181,22 @@ def with_cache(query, key, value, places, options, schedule, extras, captured):
     return found
 
 
+def _over_a_cache(query, key, value, places, options, schedule, extras,
+                  captured):
+    """o and perhaps lse; places: in the order of _kvcache.PLACES."""
+    found = None if _torch is None else _torch.cache.attention(
+        query, key, value, places, options, schedule, extras, captured)
+    if found is not None:
+        return found
+    _check_names(captured)
+    run = with_cache
+    if _tensors.is_torch(query) and _is_watched():
+        from ._torch import _cache_operator
+        run = _cache_operator.attention
+    return run(query, key, value, _kvcache.places(*places), options, schedule,
+               extras, captured)
+
+
 # ---- Attention that is prepared ----
 
 _torch = None  # the module, when a torch tensor has come
@@ -370,27 +386,19 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *,
     if not (kv_lens is page_table is kv_indptr is kv_indices is
             kv_last_page_len is cu_seqlens_q is cu_seqlens_k is
             query_offsets is None):
-        places = _kvcache.places(kv_lens, page_table, kv_indptr, kv_indices,
-                                 kv_last_page_len, cu_seqlens_q, cu_seqlens_k,
-                                 query_offsets)
-        _refuse_with_cache(dict(
-            return_max=return_max, descale_q=descale_q, scale_o=scale_o,
-            out_dtype=out_dtype, kernel_options=kernel_options,
-            dropout_p=dropout_p or None))
-        asked = (query, key, value, places, (
-            score_mod, mask_mod, scale, piece, return_lse
-        ), schedule, (
-                sinks, descale_k, descale_v), _all_captured(
-                    captured, captured_by_name))
-        if _tensors.is_torch(query) and _is_watched():
-            from ._torch import _cache_operator
-            found = _cache_operator.attention(*asked)
-        elif _torch is not None:
-            found = _torch.cache.attention(*asked)
-        else:
-            found = None
-        if found is None:
-            found = with_cache(*asked)
+        if not (return_max is False and descale_q is scale_o is out_dtype is
+                kernel_options is None and not dropout_p):
+            _refuse_with_cache(dict(
+                return_max=return_max, descale_q=descale_q, scale_o=scale_o,
+                out_dtype=out_dtype, kernel_options=kernel_options,
+                dropout_p=dropout_p or None))
+        found = _over_a_cache(
+            query, key, value, (kv_lens, page_table, kv_indptr, kv_indices,
+                                kv_last_page_len, cu_seqlens_q, cu_seqlens_k,
+                                query_offsets),
+            (score_mod, mask_mod, scale, piece, return_lse), schedule,
+            (sinks, descale_k, descale_v), captured_by_name
+            if captured is None else _all_captured(captured, captured_by_name))
         return tuple(found) if return_lse else found[0]
     extras = descale_q, descale_k, descale_v, scale_o, sinks
     options = (score_mod, mask_mod, scale, enable_gqa, deterministic,

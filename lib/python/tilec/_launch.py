@@ -222,6 +222,7 @@ def has_fast():
 
 
 _MOST_INPUTS = 31  # of a call of the extension
+_NUMBER, _NONE = -1, -2  # as fast.c has them
 _STRUCTS = 2  # calls at the same time that need no Python
 
 
@@ -243,13 +244,14 @@ def fast_call(launch, owner, inputs, outputs=(), like=None, **more):
     """A _fast.Call; None where there is no extension.
 
     For torch tensors. owner: its method `fail` raises the error of a status.
-    inputs: the view of each, or, negative, -1 - i of the i-th number. outputs:
-    (view, maker).
+    inputs: the view of each, or, negative, -1 - i of the i-th number, or None
+    where the call's argument is None. outputs: (view, maker).
     """
     if not has_fast() or len(inputs) > _MOST_INPUTS:
         return None
     held = [_Structs(launch) for _ in range(_STRUCTS)]
-    numbers = [-1 - at if at < 0 else None for at in inputs]
+    numbers = [-1 - at if at is not None and at < 0 else None
+               for at in inputs]
     if launch.needs:
         memory = _tensors.new(like, (launch.needs + 256,), "uint8")
         more.update(make_workspace=_function_and_arguments(
@@ -259,7 +261,8 @@ def fast_call(launch, owner, inputs, outputs=(), like=None, **more):
     return fast.Call(
         C.cast(launch._run, C.c_void_p).value, owner,
         tuple([_described(s, numbers) for s in held]), held,
-        (*[max(at, -1) for at in inputs], *[at for at, _ in outputs]),
+        (*[_NONE if at is None else max(at, _NUMBER) for at in inputs],
+         *[at for at, _ in outputs]),
         len(inputs), tuple([_function_and_arguments(m) for _, m in outputs]),
         gpu, **more)
 

@@ -17,7 +17,6 @@ _is_grad_enabled = torch.is_grad_enabled
 _is_watched = None  # set by the package, which has it
 
 
-
 def _found(table, rest, args):
     table = table.get(rest)
     if table is None:
@@ -33,6 +32,18 @@ def _keep(table, rest, args, made):
 
 
 # ---- Attention ----
+
+# What a call has, in its order: tensors or None, then captured values, and for
+# `Attention.call` the address of the schedule.
+_PLACED = ("q", "k", "v", *_kvcache.PLACES)
+_EXTRAS = ("sinks", *_kvcache.FACTORS)
+
+
+def _inputs(names, fields, captured):
+    """Of _launch.fast_call: tensors by name, captured values, an address."""
+    at = {n: i for i, n in enumerate(fields)}
+    numbers = sum(i < 0 for i in captured)
+    return [*[at.get(n) for n in names], *captured, -1 - numbers]
 
 
 class _CacheLaunch(_launch.Launch):
@@ -63,7 +74,7 @@ class _CacheLaunch(_launch.Launch):
 
     def fast_call(self, owner, inputs, outputs, like):
         return _launch.fast_call(self, owner, inputs, outputs, like,
-                                 plan=self.plan,
+                                 plan=self.plan, has_gradients=True,
                                  on_capture=_kvcache.keep_for_graphs)
 
 
@@ -86,10 +97,8 @@ class _Schedules:
         captured = self._captured.inputs(len(given))
         self.call = None
         if captured is not None:
-            numbers = sum(at < 0 for at in captured)
             self.call = self._launch.fast_call(
-                self, [*range(len(given)), *captured, -1 - numbers], (),
-                given["q"])
+                self, _inputs(_PLACED, given, captured), (), given["q"])
 
     def fail(self, status, index):
         _launch.fail(self._launch, status, index)
@@ -103,7 +112,7 @@ def repeated_schedule(plan, given, memory, captured):
         return None
     names, values = [n for n, _ in captured], [x for _, x in captured]
     made = _Schedules(plan, given, (memory.size, 0), names, values)
-    args = (*given.values(), *values, memory.address)
+    args = (*[given.get(n) for n in _PLACED], *values, memory.address)
     return made.call and (lambda: made.call(*args) is not None)
 
 
@@ -115,69 +124,67 @@ class Attention:
         sizes: of the schedule and the workspace."""
         self._captured = _prepared._Captured(plan, names, values)
         outputs = [n for n in ("o", "lse") if n in t]
-        extras = [n for n in t if n not in ("q", "k", "v", *outputs)]
-        fields = {**{n: t[n] for n in "qkv"}, **places,
-                  **{n: t[n] for n in (*extras, *outputs)}}
-        self.nplaces = 3 + len(places)
+        placed = {**{n: t[n] for n in "qkv"}, **places}
+        given = {**placed, **{n: t[n] for n in _EXTRAS if n in t}}
+        fields = {**given, **{n: t[n] for n in outputs}}
         self._launch = _CacheLaunch(plan, fields, self._captured.pairs, sizes)
-        self._schedules = _Schedules(
-            plan, {n: fields[n] for n in list(fields)[:self.nplaces]}, sizes,
-            names, values)
+        self._schedules = _Schedules(plan, placed, sizes, names, values)
         size = (sizes[0] + 256,)
         self._memory = _tensors.maker(_tensors.new(t["q"], size, "uint8"))
-        self.ngiven = given = self.nplaces + len(extras)
-        captured = self._captured.inputs(given + len(outputs))
-        self._call = None
+        captured = self._captured.inputs(len(fields))
+        self.call = None
         if captured is not None:
-            numbers = sum(at < 0 for at in captured)
-            self._call = self._launch.fast_call(
-                self, [*range(given), *captured, -1 - numbers],
-                [(given + i, _tensors.maker(x))
+            self.call = self._launch.fast_call(
+                self, _inputs((*_PLACED, *_EXTRAS), given, captured),
+                [(len(given) + i, _tensors.maker(x))
                  for i, x in enumerate(results)], t["q"])
-        self.works = self._call is not None and self._schedules.call is not None
+        self.works = self.call is not None and self._schedules.call is not None
 
     def fail(self, status, index):
         _launch.fail(self._launch, status, index)
 
-    def __call__(self, args, schedule):
+    def needs_gradients(self, args):
+        """Whether a call is one that must be refused."""
+        return _is_grad_enabled() and any([x.requires_grad for x in args[:3]])
+
+    def with_schedule(self, args, address):
         """The results; None: the call must be made as the first time."""
-        if _is_grad_enabled() and any(
-                [getattr(x, "requires_grad", False) for x in args[:3]]):
-            return None  # which refuses it
-        memory = None
-        if schedule is None:
-            memory = self._memory()
-            address = (memory.data_ptr() + 255) & ~255
-            if self._schedules.call(*args[:self.nplaces],
-                                    *args[self.ngiven:], address) is None:
-                return None
-        else:
-            address = schedule.memory.address
-        return self._call(*args, address)
+        return None if self.needs_gradients(args) else self.call(*args, address)
 
-
-def _asked(q, k, v, places, options, schedule, extras, captured):
-    """What a call over a cache is like, but for its tensors, and these."""
-    rest = (*options, tuple([n for n, x in places.items() if x is not None]),
-            *[x is None for x in extras], *captured,
-            None if schedule is None else schedule.kind,
-            k.data_ptr() == v.data_ptr())  # v may be columns of k
-    return rest, (q, k, v, *[x for x in places.values() if x is not None],
-                  *[x for x in extras if x is not None], *captured.values())
+    def without(self, args):
+        """The same, with a schedule of its own."""
+        memory = self._memory()
+        address = (memory.data_ptr() + 255) & ~255
+        if self._schedules.call(*args[:len(_PLACED)],
+                                *args[len(_PLACED) + len(_EXTRAS):],
+                                address) is None:
+            return None
+        return self.with_schedule(args, address)
 
 
 def attention(q, k, v, places, options, schedule, extras, captured):
-    """The results of a call like an earlier one; None: it is like none."""
-    if _launch.fast is None or type(q) not in _PLAIN or \
-            type(k) not in _PLAIN or type(v) not in _PLAIN or _is_watched():
+    """The results of a call like an earlier one; None: it is like none. places:
+    a tensor or None for each of _kvcache.PLACES."""
+    fast = _launch.fast
+    if fast is None or _is_watched():
         return None
     try:
-        rest, args = _asked(q, k, v, places, options, schedule, extras,
-                            captured)
-        ready = _found(_kvcache.ready, rest, args)
+        if schedule is None:
+            args = (q, k, v, *places, *extras, *captured.values())
+            ready = _found(_kvcache.ready, (options, None, *captured), args)
+            return None if ready is None else ready.without(args)
+        table = _kvcache.ready.get((options, schedule.kind, *captured))
+        if table is None:
+            return None
+        address = schedule.memory.address
+        found = fast.run(table, q, k, v, *places, *extras, *captured.values(),
+                         address)
     except (AttributeError, TypeError):  # what no call takes
         return None
-    return None if ready is None else ready(args, schedule)
+    if type(found) is Attention:  # something requires a gradient
+        return found.with_schedule(
+            (q, k, v, *places, *extras, *captured.values()), address)
+    return found
 
 
 def keep_attention(request, parts, results, q, k, v, places, options, schedule,
@@ -186,20 +193,21 @@ def keep_attention(request, parts, results, q, k, v, places, options, schedule,
     plan, t, sizes = parts
     r, values = request, [x for _, x in request.captured]
     same = [(r.places[n], x) for n, x in places.items() if x is not None]
-    same += [(x, y) for x, y in zip(
-        [r.extra.get(n) for n in ("sinks", *_kvcache.FACTORS)], extras)]
+    same += [(x, y) for x, y in zip([r.extra.get(n) for n in _EXTRAS], extras)]
     if not _launch.has_fast() or any(x is not y for x, y in same) or \
             not all(type(x) in _PLAIN for x in (q, k, v)) or \
             not all(type(x) in _KEPT for x in options):
         return
-    # Extras stand in the order of the call's.
-    t = {**{n: t[n] for n in ("q", "k", "v", "sinks", *_kvcache.FACTORS, "o",
-                              "lse") if n in t}}
     made = Attention(plan, t, r.places, [n for n, _ in r.captured], values,
                      results, sizes)
-    if made.works:
-        _keep(_kvcache.ready, *_asked(q, k, v, places, options, schedule,
-                                      extras, captured), made)
+    args = (q, k, v, *places.values(), *extras, *captured.values())
+    if not made.works:
+        return
+    if schedule is None:
+        _keep(_kvcache.ready, (options, None, *captured), args, made)
+    else:
+        _keep(_kvcache.ready, (options, schedule.kind, *captured),
+              (*args, schedule.memory.address), made.call)
 
 
 # ---- Append ----
