@@ -19,7 +19,7 @@ import torch_cases  # first: finds tilec, and ends where there is no torch
 
 import tilec
 import torch
-from tilec import _attention, _launch
+from tilec import _attention, _launch, _prepared
 from torch.autograd import forward_ad
 from torch_cases import refused
 
@@ -612,6 +612,36 @@ def test_repeated_threads(device):
     for t in threads:
         t.join()
     assert not wrong
+
+
+@both_ways
+def test_repeated_lengths(device):
+    """Keys that grow: one prepared call serves all lengths of a plan."""
+    torch.manual_seed(0)
+    q = torch.randn(2, 2, 1, 16, device=device)
+    pool = torch.randn(2, 2, 2, 60, 16, device=device)
+    slopes = torch.tensor([0.01, 0.02], device=device)
+    made, was = [], _prepared.Forward.__init__
+    _prepared.Forward.__init__ = lambda *a: made.append(1) or was(*a)
+    try:
+        for n in (*range(20, 50), 30, 20):
+            for kv in (pool[:, :, :, :n], pool[:, :, :, :n].contiguous(),
+                       pool.transpose(2, 3).contiguous()[:, :, 5:5 + n]
+                       .transpose(2, 3)):
+                got = tilec.attention(q, *kv, score_mod="alibi", slopes=slopes)
+                assert near(got, dense(q, *kv, slopes=slopes))
+    finally:
+        _prepared.Forward.__init__ = was
+    assert _launch.fast is None or len(made) <= 4, len(made)
+    kv = pool[:, :, :, :41]  # known without gradients
+
+    def ours(*t):
+        return tilec.attention(*t, score_mod="alibi", slopes=slopes)
+
+    for _ in range(2):
+        for x, y in zip(grads(ours, q, *kv), grads(
+                lambda *t: dense(*t, slopes=slopes), q, *kv)):
+            assert near(x, y)
 
 
 @both_ways

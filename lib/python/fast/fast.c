@@ -161,6 +161,7 @@ typedef struct call {
     uint64_t workspace;
     int ninputs, noutputs, gpu; /* gpu -1: the CPU */
     uint32_t written;           /* inputs that are, a bit each; of kernels */
+    uint32_t free;     /* inputs whose shapes and strides come with each call */
     int has_gradients; /* where inputs require them, the owner makes the call */
     int views[2 * MOST_TENSORS]; /* of inputs (or NUMBER, NONE), of outputs */
     int nstructs;
@@ -277,10 +278,15 @@ static int set_inputs(call *c, structs *s, PyObject *args, Py_ssize_t from,
                       const DLTensor *tensors)
 {
     for (int i = 0; i < c->ninputs; i++)
-        if (c->views[i] >= 0)
-            s->tensors[c->views[i]].data = tensors[i].data;
-        else if (c->views[i] == NUMBER &&
-                 set_number(s->numbers[i], PyTuple_GetItem(args, from + i)))
+        if (c->views[i] >= 0) {
+            DLTensor *t = &s->tensors[c->views[i]];
+            t->data = tensors[i].data;
+            if (c->free >> i & 1) {
+                t->shape = tensors[i].shape;
+                t->strides = tensors[i].strides;
+            }
+        } else if (c->views[i] == NUMBER &&
+                   set_number(s->numbers[i], PyTuple_GetItem(args, from + i)))
             return -1;
     return 0;
 }
@@ -508,19 +514,20 @@ static PyObject *own(PyObject *x)
 static int call_init(PyObject *self, PyObject *args, PyObject *named)
 {
     static char *names[] = {
-        "function",       "owner",     "structs", "held",          "views",
-        "ninputs",        "makers",    "gpu",     "plan",          "on_capture",
-        "make_workspace", "workspace", "written", "has_gradients", NULL};
+        "function", "owner",         "structs",        "held",
+        "views",    "ninputs",       "makers",         "gpu",
+        "plan",     "on_capture",    "make_workspace", "workspace",
+        "written",  "has_gradients", "free",           NULL};
     call *c = (call *)self;
     unsigned long long function, workspace = 0;
     PyObject *owner, *list, *held, *views, *makers, *plan = Py_None;
     PyObject *on_capture = Py_None, *make = Py_None;
-    unsigned written = 0;
+    unsigned written = 0, free = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            args, named, "KOO!OO!iO!i|OOOKIp", names, &function, &owner,
+            args, named, "KOO!OO!iO!i|OOOKIpI", names, &function, &owner,
             &PyTuple_Type, &list, &held, &PyTuple_Type, &views, &c->ninputs,
             &PyTuple_Type, &makers, &c->gpu, &plan, &on_capture, &make,
-            &workspace, &written, &c->has_gradients))
+            &workspace, &written, &c->has_gradients, &free))
         return -1;
     if (c->owner) {
         PyErr_SetString(PyExc_TypeError, "a Call is made once");
@@ -529,6 +536,7 @@ static int call_init(PyObject *self, PyObject *args, PyObject *named)
     c->function = (uintptr_t)function;
     c->workspace = workspace;
     c->written = written;
+    c->free = free;
     c->owner = own(owner);
     c->held = own(held);
     c->makers = own(makers);

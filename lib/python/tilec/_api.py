@@ -233,8 +233,12 @@ def _attend(query, key, value, options, extras, captured, return_max):
                                      values, return_max)(q, k, v, values)
     if not _torch.are_plain([q, k, v, *filter(_tensors.is_torch, values)]):
         return _torch.operator.forward(q, k, v, return_max, given, spec)
-    ready = _prepared.forward_for(_attention.Spec(*spec), q, k, v, names,
-                                  values, return_max)
+    spec = _attention.Spec(*spec)
+    found = _torch.with_other_length(spec, q, k, v, names, options, extras,
+                                     captured, return_max)
+    if found is not None:
+        return found
+    ready = _prepared.forward_for(spec, q, k, v, names, values, return_max)
     found = _torch.run(ready, q, k, v, values)
     _torch.keep(ready, q, k, v, options, extras, captured, return_max)
     return found

@@ -45,6 +45,15 @@ class _Launch(_launch.Launch):
             None if is_forward else C.byref(found), C.byref(s.error)), s.error)
         return found.value
 
+    def workspace_with(self, others):
+        """The bytes that a call needs with other tensors: {view: tensor}."""
+        s = _launch._Structs(self)
+        views = {i: _tensors.View(x, self._fields[i])
+                 for i, x in others.items()}
+        for i, view in views.items():
+            s.tensors[i] = view.dl
+        return self.workspace(s)
+
     def before_gpu(self):
         if _context.is_capturing(self.device):
             _attention.keep_for_graphs(self.plan)
@@ -124,18 +133,31 @@ def kind(x):
     return _tensors.like(x) if _tensors.is_tensor(x) else type(x)
 
 
+_KEYS = 1 << 1 | 1 << 2  # k and v, among the inputs of a _fast.Call
+
+
+def _plan_of(spec, q, k, v, names, values, want_max):
+    """Of forward, which always is deterministic."""
+    spec = dataclasses.replace(spec, deterministic=False, max=want_max,
+                               sinks=_sinks.NAME in names,
+                               dropout=_dropout.SEED in names)
+    return _attention.plan_for(spec, q, k, v, [
+        (n, x) for n, x in zip(names, values) if n != _sinks.NAME])
+
+
+def _keys(k, v):
+    return ((k.shape, k.stride(), v.shape, v.stride())
+            if _tensors.is_torch(k) else None)
+
+
 class Forward:
     """Attention. Any number of threads may call it."""
 
     def __init__(self, spec, q, k, v, names, values, want_max):
         self.spec, self.names = spec, names
         self.gradients, self.fast_gradients = {}, {}  # Backwards, _fast.Calls
-        # Forward always is deterministic.
-        spec = dataclasses.replace(spec, deterministic=False, max=want_max,
-                                   sinks=_sinks.NAME in names,
-                                   dropout=_dropout.SEED in names)
-        self._plan = _attention.plan_for(spec, q, k, v, [
-            (n, x) for n, x in zip(names, values) if n != _sinks.NAME])
+        self._keys = _keys(k, v)
+        self._plan = _plan_of(spec, q, k, v, names, values, want_max)
         self._captured = _Captured(self._plan, names, values)
         rows = _tensors.empty(q, q.shape[:3], "float32")
         new = dict(o=_attention.empty_output(spec, q, v), lse=rows)
@@ -152,7 +174,16 @@ class Forward:
         if inputs is not None and _tensors.is_torch(q):
             self.fast = self._launch.fast_call(
                 self, [0, 1, 2, *inputs], list(enumerate(self._new, 3)), q,
-                has_gradients=True)
+                has_gradients=True, free=_KEYS)
+
+    def is_of(self, k, v):
+        """Whether it was made for keys of this length and these strides."""
+        return self._keys == _keys(k, v)
+
+    def fits(self, k, v):
+        """Whether `fast` serves keys of this length, too."""
+        return self.fast is not None and self._launch.workspace_with(
+            {1: k, 2: v}) == self._launch.needs
 
     def fail(self, status, index):
         _launch.fail(self._launch, status, index)
@@ -306,6 +337,29 @@ def forward_for(spec, q, k, v, names, values, want_max=False):
            *[kind(x) for x in values])
     return _kept(_attention.ready, key, Forward, spec, q, k, v, names, values,
                  want_max)
+
+
+def _of_any_length(spec, q, k, v, names, values, want_max):
+    """What calls have in common that differ in the length of k and v alone,
+    and have the same plan."""
+    return (spec, want_max, names, _tensors.like(q),
+            *[(x.dtype, x.shape[:2], x.shape[3], x.device, x.is_neg())
+              for x in (k, v)], *[kind(x) for x in values],
+            _plan_of(spec, q, k, v, names, values, want_max))
+
+
+def keep_for_lengths(ready, q, k, v, values, want_max):
+    """Keeps a Forward for calls with keys of other lengths."""
+    key = _of_any_length(ready.spec, q, k, v, ready.names, values, want_max)
+    _attention.keep_ready(_attention.ready, key, ready)
+
+
+def for_lengths(spec, q, k, v, names, values, want_max):
+    """A Forward of another length whose `fast` serves this one, or None. In
+    a decode with a cache that grows each step has a new length."""
+    found = _attention.ready.get(
+        _of_any_length(spec, q, k, v, names, values, want_max))
+    return found if found is not None and found.fits(k, v) else None
 
 
 def backward(spec, table, q, k, v, o, lse, dout, dlse, names, values, wanted):

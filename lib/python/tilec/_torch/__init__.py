@@ -142,12 +142,15 @@ class _Gradients(torch.autograd.Function):
         raise ValueError(_operator.NO_SECOND)
 
 
+def _needs_gradients(q, k, v, values):
+    return _is_grad_enabled() and (
+        q.requires_grad or k.requires_grad or v.requires_grad or
+        values and any([getattr(x, "requires_grad", False) for x in values]))
+
+
 def run(ready, q, k, v, values):
     """o, lse and perhaps the largest scores, for plain tensors."""
-    if _is_grad_enabled() and (
-            q.requires_grad or k.requires_grad or v.requires_grad or
-            values and any([getattr(x, "requires_grad", False)
-                            for x in values])):
+    if _needs_gradients(q, k, v, values):
         return _record(ready, q, k, v, *values)
     return ready(q, k, v, values)
 
@@ -211,8 +214,9 @@ def repeated(q, k, v, options, extras, captured, want_max):
             found = None if table is None else _launch.fast.run(
                 table, q, k, v, *values)
             if type(found) is _prepared.Forward:
-                return _record(found, q, k, v, *values)
-            if found is not None:
+                if found.is_of(k, v):
+                    return _record(found, q, k, v, *values)
+            elif found is not None:
                 return found
         ready = _attention.ready.get(_key(rest, q, k, v, values))
     except (AttributeError, TypeError, RuntimeError):  # _attend says why
@@ -220,10 +224,19 @@ def repeated(q, k, v, options, extras, captured, want_max):
     return None if ready is None else run(ready, q, k, v, values)
 
 
+def _can_be_kept(options, want_max):
+    """Whether options are texts and numbers, which stay what they are."""
+    return all(type(x) in _KEPT for x in (*options[:-1], want_max))
+
+
+def _keep_fast(rest, call, q, k, v, values):
+    table = _attention.ready.setdefault(rest, {})
+    _attention.keep_ready(table, _launch.fast.key(q, k, v, *values), call)
+
+
 def keep(ready, q, k, v, options, extras, captured, want_max):
-    """Keeps what `repeated` looks for: if its options are texts and numbers,
-    which stay what they are."""
-    if not all(type(x) in _KEPT for x in (*options[:-1], want_max)):
+    """Keeps what `repeated` looks for."""
+    if not _can_be_kept(options, want_max):
         return
     try:
         rest, values = _rest(options, extras, captured, want_max)
@@ -234,6 +247,24 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
         return
     _attention.keep_ready(_attention.ready, key, ready)
     if ready.fast is not None:
-        table = _attention.ready.setdefault(rest, {})
-        _attention.keep_ready(table, _launch.fast.key(q, k, v, *values),
-                              ready.fast)
+        _keep_fast(rest, ready.fast, q, k, v, values)
+        _prepared.keep_for_lengths(ready, q, k, v, values, want_max)
+
+
+def with_other_length(spec, q, k, v, names, options, extras, captured,
+                      want_max):
+    """The results of a call that differs from an earlier one in the length of
+    k and v alone; None: there was none. Calls alike find it by `repeated`."""
+    if _launch.fast is None or not _can_be_kept(options, want_max):
+        return None
+    try:
+        rest, values = _rest(options, extras, captured, want_max)
+        if len(values) != len(names) or _needs_gradients(q, k, v, values):
+            return None
+        ready = _prepared.for_lengths(spec, q, k, v, names, values, want_max)
+    except (AttributeError, TypeError):
+        return None
+    if ready is None:
+        return None
+    _keep_fast(rest, ready.fast, q, k, v, values)
+    return ready.fast(q, k, v, *values)
