@@ -9,11 +9,11 @@
  *
  * A key holds types, shapes, strides and devices of tensors, types of numbers,
  * which arguments are None, and whether the second and third tensor begin at
- * the same address (v may be columns of k). A Call has C structs that Python made (_launch.py): it writes the
- * addresses of tensors, numbers, the stream and the workspace to them, and runs
- * a function of libtilec on them. Tensors are read through DLPack's C exchange
- * API (torch 2.10), so one binary serves all later versions of torch, and the
- * limited API serves all Pythons.
+ * the same address (v may be columns of k). A Call has C structs that Python
+ * made (_launch.py): it writes the addresses of tensors, numbers, the stream
+ * and the workspace to them, and runs a function of libtilec on them. Tensors
+ * are read through DLPack's C exchange API (torch 2.10), so one binary serves
+ * all later versions of torch, and the limited API serves all Pythons.
  *
  * Calls come with the GIL; structs are busy while the function runs without.
  */
