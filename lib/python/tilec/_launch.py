@@ -187,6 +187,7 @@ class Launch:
 uses = itertools.count()  # of plans, in their order
 fast = None  # the extension, if torch goes with it
 _has_looked = False
+_VERSION = 2  # of the extension: one of another build folder may be older
 
 
 def _extension():
@@ -215,7 +216,7 @@ def _look():
     _has_looked, torch = True, sys.modules["torch"]
     api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     found = _extension() if api is not None else None
-    if found is not None and found.setup(
+    if getattr(found, "version", None) == _VERSION and found.setup(
             api, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
             torch.autograd.graph.increment_version,
             getattr(torch._C, "_cuda_isCurrentStreamCapturing",
