@@ -45,6 +45,7 @@ enum { MOST_TENSORS = 32, MOST_DIMS = 8, WORDS = 5, MOST_STRUCTS = 8 };
 /* Of one process: set by `setup`. */
 static const exchange_api *api;
 static PyTypeObject *types[2]; /* Tensor, Parameter */
+static PyTypeObject *call_type;
 static PyObject *is_grad_enabled, *is_capturing, *current_device;
 static PyObject *will_change; /* told of a tuple of tensors to be written */
 static PyObject *uses;        /* an iterator: the time of the last use */
@@ -446,7 +447,9 @@ static PyObject *fast_run(PyObject *self, PyObject *args)
         return NULL;
     if (!c)
         Py_RETURN_NONE;
-    Py_INCREF(c);
+    if (Py_TYPE(c) != call_type)
+        return PyErr_Format(PyExc_TypeError, "a table has Calls alone");
+    Py_INCREF(c); /* the table may lose it while it runs */
     PyObject *found = run_fitting((call *)c, args, 1, tensors);
     Py_DECREF(c);
     return found;
@@ -639,11 +642,14 @@ PyMODINIT_FUNC PyInit__fast(void)
 {
     PyObject *m = PyModule_Create(&module);
     PyObject *type = m ? PyType_FromSpec(&call_spec) : NULL;
+    Py_XINCREF(type); /* one for call_type */
     if (!type || PyModule_AddIntConstant(m, "version", VERSION) ||
         PyModule_AddObject(m, "Call", type)) {
+        Py_XDECREF(type);
         Py_XDECREF(type);
         Py_XDECREF(m);
         return NULL;
     }
+    call_type = (PyTypeObject *)type;
     return m;
 }
