@@ -83,7 +83,7 @@ static void stage(tc_placing *s, tc_op *load)
     row->name = NULL;
     tc_value *in[] = {buffer, row};
     tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, load->loc, 2, in, 0),
-                 after.region, after.before);
+                 after.region, buffer->def->next); /* it may be the read */
     tc_forget_speculatable(load->parent);
     s->f->aligned |= (uint64_t)1 << tc_accessed_tensor(load)->index;
     tc_remark(s->cx, load->loc, pass,
