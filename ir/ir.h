@@ -275,7 +275,7 @@ struct tc_func {
     const tc_type *const *results;
     tc_region *body;
     /* Kernel: computes the launch grid. Its args stand for the kernel's args
-     * one by one; it ends in `yield` of 1 to 3 i32 and may `assert`. */
+     * one by one; it ends in `yield` of 1 to 8 i32 and may `assert`. */
     tc_region *grid;
     /* Kernel at machine level: warps of a block, and after allocate-shared its
      * bytes of shared memory; 0: not chosen yet. */
@@ -466,7 +466,8 @@ const tc_value *tc_block_index(const tc_op *block);
 /* How many axes these are: 0 where there are none. */
 unsigned tc_block_index_rank(const tc_op *block);
 
-enum { TC_GRID_AXES = 3 };
+/* Axes of a grid, and those of a text's, which the pass `inline` folds. */
+enum { TC_GRID_AXES = 3, TC_MAX_GRID_AXES = 8 };
 
 /* Of an assert or print: how many operands it checks or shows. The program's
  * three numbers stand after them where it says so (of_program). */

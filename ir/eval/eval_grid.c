@@ -28,7 +28,7 @@ struct tc_grid {
     unsigned nsteps; /* without the yield */
     struct step *steps;
     const tc_op *yield;
-    int axes[3];
+    int axes[TC_MAX_GRID_AXES];
     bool asks_sms;
 };
 
@@ -168,6 +168,11 @@ static bool run_step(struct run *r, unsigned index)
 static bool read_axes(struct run *r, int32_t grid[3])
 {
     const tc_op *yield = r->grid->yield;
+    if (yield->nin > TC_GRID_AXES)
+        return FAIL(r->failure, yield,
+                    "launch of @%s: %u grid axes, expected `inline` to fold "
+                    "them to three",
+                    r->grid->kernel->name, yield->nin);
     for (unsigned i = 0; i < yield->nin; i++) {
         int64_t n = fetch(r, r->grid->axes[i]).i;
         if (n < 0 || n > INT32_MAX)

@@ -47,7 +47,7 @@ static const tc_type *i32_type(const tc_op *op)
 
 static bool rule_grid_axis(const tc_op *op, tc_results *r)
 {
-    return tc_infer_check_axis(op, "axis", 3) &&
+    return tc_infer_check_axis(op, "axis", TC_MAX_GRID_AXES) &&
            tc_results_add(r, i32_type(op));
 }
 

@@ -460,10 +460,13 @@ static bool parse_grid_list(tc_parser *p)
 static bool parse_grid(tc_parser *p, tc_func *f)
 {
     const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
-    const tc_type *axes[] = {i32, i32, i32};
+    const tc_type *axes[TC_MAX_GRID_AXES];
+    for (unsigned i = 0; i < TC_MAX_GRID_AXES; i++)
+        axes[i] = i32;
     p->at++;
     if (tc_parser_is(p, TC_TOKEN_LBRACE))
-        return tc_parse_region(p, f->grid, TC_OPCODE_COUNT, 3, axes);
+        return tc_parse_region(p, f->grid, TC_OPCODE_COUNT, TC_MAX_GRID_AXES,
+                               axes);
     if (!tc_parser_is(p, TC_TOKEN_LPAREN))
         return tc_parser_expected(p, "`(` or `{`");
     p->b = tc_builder_at_end(f->grid, tc_parser_loc(p));

@@ -22,7 +22,7 @@
  *   6  A kernel's grid region has the arguments of the kernel. It holds pure
  *      ops on scalars and sizes, and assert (not program_id, num_programs,
  *      base, loops or branches), calls of functions that hold no more, and
- *      yields 1 to 3 i32.
+ *      yields 1 to 8 i32.
  *   54 tune: each name once, that of an int or block parameter of the kernel,
  *      or warps, stages, ptxas or tiles; each value once, one that the name may
  *      have; at most 4096 combinations. (verify_tune.c)

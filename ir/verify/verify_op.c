@@ -98,9 +98,9 @@ static bool check_return(const tc_verifier *v, const tc_op *op)
 
 static bool check_grid_yield(const tc_verifier *v, const tc_op *op)
 {
-    if (op->nin < 1 || op->nin > 3)
-        return tc_error(v->cx, op->loc, "yield: %u grid axes, expected 1 to 3",
-                        op->nin);
+    if (op->nin < 1 || op->nin > TC_MAX_GRID_AXES)
+        return tc_error(v->cx, op->loc, "yield: %u grid axes, expected 1 to %d",
+                        op->nin, TC_MAX_GRID_AXES);
     bool ok = true;
     for (unsigned i = 0; i < op->nin; i++)
         ok &= check_handed_type(v, op, i, tc_type_scalar(v->cx, TC_I32),

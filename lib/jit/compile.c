@@ -8,6 +8,7 @@
 #include "lib/host/host_code.h"
 #include "lib/program/imports.h"
 #include "lib/program/plan.h"
+#include "passes/bind/fold_grid.h"
 #include "passes/persistent/split_k.h"
 
 #include <stdlib.h>
@@ -221,6 +222,11 @@ static bool check_names(tc_job *job, const char *list)
 static bool is_bound(tc_job *job, const char *kernel)
 {
     const tc_func *f = tc_func_find(job->module, kernel);
+    if (f && f->is_kernel && !tc_grid_is_folded(f))
+        return tc_job_error(job, TILEC_USAGE,
+                            "pipeline: @%s has more than three grid axes: "
+                            "expected `inline` in it",
+                            kernel);
     return (f && f->nparams == 0) ||
            tc_job_error(job, TILEC_USAGE,
                         "pipeline: @%s is still to be bound: expected "

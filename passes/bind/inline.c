@@ -22,6 +22,7 @@
 #include "ir/infer/inherit.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/bind_given.h"
+#include "passes/bind/fold_grid.h"
 #include "passes/bind/lift.h"
 
 #include <assert.h>
@@ -307,5 +308,9 @@ tc_change tc_pass_inline(tc_module *m, tc_pass_env *env)
         if (!inline_func(&s, &s.nodes[i]))
             return TC_FAILED;
     erase_unneeded(&s);
+    tc_each_func (f, m)
+        if (f->is_kernel && !tc_region_has_op(f->body, TC_CALL) &&
+            !tc_fold_grid(f, &s.changed))
+            return TC_FAILED;
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

@@ -161,7 +161,7 @@ START_TEST(test_grid_axes)
     verify_return_nothing();
     tc_func *k = kernel();
     verify_end(k->grid, TC_YIELD, 0, NULL);
-    verify_expect_error("yield: 0 grid axes, expected 1 to 3");
+    verify_expect_error("yield: 0 grid axes, expected 1 to 8");
 }
 END_TEST
 
