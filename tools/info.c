@@ -267,6 +267,8 @@ static const tool_option options[] = {
     {"--head", "N", "of a mask: the head that is shown (0)"},
     {"-o", "FILE",
      "the layout or mask as a picture (SVG), in place of the table"},
+    {"--json", NULL,
+     "a mask as JSON (docs/inspector.md), for `tilec inspect --mask`"},
     {0}};
 
 const tool_command tool_info = {

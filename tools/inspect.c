@@ -5,6 +5,7 @@
  */
 #include "tools/measure/program.h"
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,8 @@ static void merge(const tool_args *args, tool_args *other)
     for (int i = 0; i < args->ngiven; i++) {
         const char *name = args->given[i].name, *value = args->given[i].value;
         if (other->ngiven == TOOL_MOST_WORDS || strcmp(name, "-o") == 0 ||
-            strcmp(name, "--against") == 0 || is_replaced(other, name, value))
+            strcmp(name, "--against") == 0 || strcmp(name, "--profile") == 0 ||
+            strcmp(name, "--mask") == 0 || is_replaced(other, name, value))
             continue;
         other->given[other->ngiven].name = name;
         other->given[other->ngiven++].value = value;
@@ -136,6 +138,71 @@ static int read_other(const tool_args *args, char **json)
     return *json ? EXIT_DONE : code;
 }
 
+/* ---- Documents of other commands ---- */
+
+/* What `tilec profile --json` and `tilec info mask --json` print. */
+static const struct part {
+    const char *option, *member, *schema, *source;
+} parts[] = {
+    {"--profile", "measured", "tilec.timeline", "tilec profile .. --json"},
+    {"--mask", "mask", "tilec.mask", "tilec info mask .. --json"},
+};
+
+/* One object and nothing after it, of that schema's version 1. */
+static bool has_schema(const char *text, size_t n, const char *schema)
+{
+    cJSON *j = cJSON_ParseWithLengthOpts(text, n + 1, NULL, true);
+    const cJSON *version = cJSON_GetObjectItemCaseSensitive(j, "version");
+    const char *name =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(j, "schema"));
+    bool fits = name && strcmp(name, schema) == 0 && cJSON_IsNumber(version) &&
+                version->valueint == 1;
+    cJSON_Delete(j);
+    return fits;
+}
+
+/* Puts a file's object into *json, an object, as a member; takes *json. */
+static int add_part(const struct part *p, const char *path, char **json)
+{
+    size_t n, length = strlen(*json);
+    char *text = read_text(path, &n), *all = NULL;
+    if (!text)
+        return EXIT_INPUT;
+    if (!has_schema(text, n, p->schema)) {
+        report("%s: expected the output of `%s` for %s, an object with the "
+               "schema %s, version 1",
+               path, p->source, p->option, p->schema);
+        free(text);
+        return EXIT_INPUT;
+    }
+    while (length && (*json)[length - 1] != '}')
+        length--;
+    size_t room = length + n + strlen(p->member) + 8;
+    all = length ? malloc(room) : NULL;
+    if (all)
+        snprintf(all, room, "%.*s,\"%s\":%s}", (int)length - 1, *json,
+                 p->member, text);
+    else
+        report("out of memory");
+    free(text);
+    if (!all)
+        return EXIT_MACHINE;
+    tilec_free(*json);
+    *json = all;
+    return EXIT_DONE;
+}
+
+static int add_parts(const tool_args *args, char **json)
+{
+    int code = EXIT_DONE;
+    for (size_t i = 0; !code && i < sizeof parts / sizeof *parts; i++) {
+        const char *path = tool_value(args, parts[i].option);
+        if (path)
+            code = add_part(&parts[i], path, json);
+    }
+    return code;
+}
+
 /* ---- Output ---- */
 
 static int write_page(const tool_args *args, const char *json)
@@ -158,8 +225,8 @@ static int write_document(const tool_args *args, tilec_context *cx)
 {
     char *json;
     int code = inspect(args, cx, tilec_inspect_json, &json);
-    int written = EXIT_DONE;
-    if (json)
+    int written = json ? add_parts(args, &json) : EXIT_DONE;
+    if (json && !written)
         written = tool_has(args, "--json")
                       ? write_text(tool_value(args, "-o"), json)
                       : write_page(args, json);
@@ -202,6 +269,11 @@ static const tool_option options[] = {
     {"--against", "OTHER",
      "a page of two compiles: OTHER is a file of --json, or options and\n"
      "maybe a program, as in --against '--target sm_80 -D BN=64'"},
+    {"--profile", "FILE",
+     "what `tilec profile .. --json` printed: the page shows it beside\n"
+     "the model"},
+    {"--mask", "FILE",
+     "what `tilec info mask .. --json` printed: the page draws it"},
     PROGRAM_OPTIONS,
     {0}};
 

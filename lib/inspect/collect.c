@@ -6,6 +6,7 @@
 #include "lib/inspect/collect.h"
 
 #include "lib/program/schedule.h"
+#include "lib/program/timeline.h"
 #include "passes/target/machine_model.h"
 
 #include <stdlib.h>
@@ -200,7 +201,7 @@ static bool write_document(tc_collection *c, const watch *seen,
                            const tc_bound *bound, unsigned nsources)
 {
     tc_json_writer *w = &c->w;
-    tc_text schedule = {.arena = c->arena};
+    tc_text schedule = {.arena = c->arena}, timeline = schedule;
     begin_document(w, "ok");
     tc_json_string(w, "kernel", c->f->name);
     write_target(c);
@@ -211,6 +212,8 @@ static bool write_document(tc_collection *c, const watch *seen,
     tc_inspect_values(c);
     tc_schedule_print(&schedule, c->f, c->target);
     tc_json_string(w, "schedule", schedule.data);
+    tc_timeline_json(&timeline, c->f, c->target);
+    tc_json_raw(w, "timeline", timeline.data);
     if (!tc_inspect_code(c))
         return false;
     write_resources(c);

@@ -96,6 +96,30 @@ expect 0 compile bytes.tile --target sm_90a --enforce=off --remarks --emit=ptx \
     -o off.ptx
 err_has "remark: dot: operand B, a tile of %b, is read"
 
+# Documents of other commands become members.
+expect 0 info mask causal --q-len 300 --json -o mask.json
+expect 0 compile matmul --target sm_80 --emit=timeline -o time.json
+expect 0 inspect matmul --target sm_80 --json --mask mask.json --profile time.json
+err_is_empty
+out_has '"mask":{"schema":"tilec.mask"'
+out_has '"measured":{"schema":"tilec.timeline"'
+out_has '"timeline":{"schema":"tilec.timeline","version":1,"source":"model"'
+wanted='an object with the schema tilec.mask, version 1'
+expect 1 inspect matmul --target sm_80 --json --mask time.json
+err_has 'time.json: expected the output of `tilec info mask .. --json` for --mask'
+err_has "$wanted"
+out_is_empty
+expect 1 inspect matmul --target sm_80 -o page.html --profile mask.json
+err_has 'mask.json: expected the output of `tilec profile .. --json` for --profile'
+[ ! -e page.html ] || failed "a page is written in spite of an error"
+for wrong in 's/$/ x/' 's/}$//' 's/"version":1/"version":2/' 's/.*//'; do
+    sed "$wrong" mask.json >wrong.json
+    expect 1 inspect matmul --target sm_80 --json --mask wrong.json
+    err_has "$wanted"
+done
+expect 1 inspect matmul --target sm_80 --json --mask nowhere.json
+err_has "nowhere.json"
+
 expect 2 inspect
 err_has "expected one program"
 expect 2 inspect matmul --target cpu

@@ -67,6 +67,28 @@ grep -q '<svg xmlns' mask.svg && grep -q '</svg>' mask.svg ||
 expect 1 info mask causal --q-len 10 -o nowhere/mask.svg
 err_has "nowhere/mask.svg"
 
+# As data: blocks, both ways, and the keys of each query as runs.
+expect 0 info mask 'causal | sink_window' --q-len 10 --kv-len 20 --block 8x16 \
+    sink=2 w=1 --json
+err_is_empty
+out_has '"schema":"tilec.mask","version":1,"expression":"causal | sink_window"'
+out_has '"q_len":10,"kv_len":20,"q_side":8,"k_side":16,"rows":2,"columns":2'
+expect 0 info mask sink_window --q-len 10 --block 8 sink=1 mask.w=2 --json
+out_has '"blocks":["+.","++"]'
+out_has '"elements":[[0,1],[0,2],[0,3],[0,1,2,4],[0,1,3,5],[0,1,4,6],[0,1,5,7],[0,1,6,8],[0,1,7,9],[0,1,8,10]]'
+out_has '"ways":["over keys: ranges, '
+out_has '"over queries: ranges, '
+expect 0 info mask prefix_lm_batch --q-len 3 --batch 1 'prefixes=[0,2]' --json
+out_has '"elements":[[0,2],[0,2],[0,3]]'
+expect 0 info mask 'document & causal' --q-len 4 'offsets=[0,1,3]' --json
+out_has '"elements":[[0,1],[1,2],[1,3],[3,4]]'
+expect 0 info mask causal --q-len 3000 --json -o mask.json
+out_is_empty
+grep -q '"rows":24,"columns":24' mask.json || failed "no blocks in mask.json"
+grep -q '"elements"' mask.json && failed "9 million pairs are written"
+expect 1 info mask causal --q-len 10 --json -o nowhere/mask.json
+err_has "nowhere/mask.json"
+
 expect 1 info mask caussal --q-len 10
 err_has 'there is no mask function `caussal`; did you mean `causal`?'
 out_is_empty

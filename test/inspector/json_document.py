@@ -47,11 +47,23 @@ def check_ptx(d, instruction, op):
           % (instruction, found[:1], op))
 
 
+def check_timeline(d):
+    t = d["timeline"]
+    check(t["schema"] == "tilec.timeline" and t["source"] == "model",
+          "the timeline is of %s" % t["source"])
+    check(t["kernel"] == d["kernel"] and t["spans"], "the timeline is empty")
+    check(all(s["track"] < len(t["tracks"]) for s in t["spans"]),
+          "a span has no track")
+    check(all(0 <= s["start"] <= s["end"] <= t["length"] for s in t["spans"]),
+          "a span ends before it starts, or after the picture")
+
+
 def main():
     program = sys.argv[1]
     code, d = inspect(program, "matmul", "--target", "sm_90a")
     check(code == 0 and d["schema"] == "tilec.inspect", "matmul: no document")
     check_lists(d)
+    check_timeline(d)
     check_ptx(d, "wgmma.mma_async", " mma ")
     # 128x256 sums in two warp groups: a loop takes its initial values over.
     check(max(d["registers"]) == 128,

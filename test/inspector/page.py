@@ -134,6 +134,99 @@ def check_keyboard(b):
           "the keyboard picks no line")
 
 
+# ---- Documents of other commands ----
+
+def make_parts(program, folder):
+    """A mask, and a timeline that says that it is measured: twice as long."""
+    mask = os.path.join(folder, "mask.json")
+    measured = os.path.join(folder, "measured.json")
+    r = tilec(program, "info", "mask", "sink_window", "--q-len", "300",
+              "sink=4", "mask.w=100", "--json", "-o", mask)
+    check(r.returncode == 0, "info mask: " + r.stderr)
+    r = tilec(program, "compile", *KERNELS["matmul"], "--emit=timeline")
+    check(r.returncode == 0, "--emit=timeline: " + r.stderr)
+    timeline = json.loads(r.stdout)
+    timeline.update(source="measured", step=2 * timeline["step"])
+    with open(measured, "w") as f:
+        json.dump(timeline, f)
+    return mask, measured, timeline
+
+
+def check_time(b, timeline):
+    """The modelled step and the measured one, each with its spans."""
+    b.run("openTab('time')")
+    shown = b.run("""[...document.querySelectorAll(".timeline")].map(t =>
+        [t.dataset.source, t.querySelector("h3").textContent,
+         t.querySelectorAll(".span").length])""")
+    spans = len(timeline["spans"])
+    wanted = [["model", "Modelled", timeline["step"] // 2, spans],
+              ["measured", "Measured", timeline["step"], spans]]
+    check(len(shown) == 2, "time: %d timelines, expected 2" % len(shown))
+    for (source, title, n), (source_, word, step, n_) in zip(shown, wanted):
+        check(source == source_ and title.startswith(word) and n == n_ and
+              "{:,} cycles".format(step) in title,
+              "time: %r of %r has %d spans" % (title, source, n))
+
+
+def is_seen(q, k):
+    """sink_window with sink=4, w=100."""
+    return k <= q and (k < 4 or q - k < 100)
+
+
+def check_elements(b):
+    """What the arrow keys tell of elements is what the mask says."""
+    for q, k in ((0, 0), (0, 1), (250, 3), (250, 4), (250, 150), (250, 151),
+                 (250, 250), (250, 251), (299, 299)):
+        b.run("views.masks.say(%d, %d)" % (q, k))
+        said = b.run("views.masks.tell.textContent")
+        wanted = "query %d, key %d: %s" % (
+            q, k, "seen" if is_seen(q, k) else "hidden")
+        check(said.startswith(wanted + ";"), "masks: the page says %r, "
+              "expected %r" % (said, wanted))
+    b.run("views.masks.canvas.focus()")
+    b.key("ArrowUp")
+    said = b.run("views.masks.tell.textContent")
+    check(said.startswith("query 298, key 299:"),
+          "masks: ArrowUp goes to %r" % said)
+
+
+COLOR = """(() => { const v = views.masks, p = v.pixels();
+  const at = v.canvas.getContext("2d").getImageData(
+      (%d + .4) * p, (%d + .4) * p, 1, 1);
+  return [...at.data].join(); })()"""
+
+
+def check_masks(b):
+    """Blocks are drawn; zoomed in, the elements of a partial one."""
+    b.run("openTab('masks')")
+    check("300 queries" in b.run("document.getElementById('main').textContent"),
+          "masks: no summary")
+    seen, hidden = (250, 260), (255, 250)  # key, query
+    check_elements(b)
+    small = b.run("views.masks.pixels()")
+    for _ in range(10):
+        b.key("+")
+    check(b.run("views.masks.pixels()") >= 12 > small,
+          "masks: + does not zoom to elements")
+    check(b.run(COLOR % seen) != b.run(COLOR % hidden),
+          "masks: a seen pair looks like a hidden one")
+    b.move(*b.run("""(() => { const v = views.masks, p = v.pixels();
+        v.box.scrollTo(0, 0);
+        const r = v.canvas.getBoundingClientRect();
+        return [r.left + 5.5 * p, r.top + 2.5 * p]; })()"""))
+    said = b.run("views.masks.tell.textContent")
+    check(said.startswith("query 2, key 5: hidden"),
+          "masks: the mouse is on query 2, key 5, the page says %r" % said)
+
+
+def check_parts(b, program, folder):
+    mask, measured, timeline = make_parts(program, folder)
+    b.open(make_page(program, folder, "parts", [
+        *KERNELS["matmul"], "--mask", mask, "--profile", measured]))
+    check_time(b, timeline)
+    check_masks(b)
+
+
 # ---- Layouts ----
 
 def check_layouts(b, name, program, most):
@@ -236,6 +329,7 @@ def main():
         check_widths(b, name)
         check_broken(b, program, folder)
         check_two(b, program, folder)
+        check_parts(b, program, folder)
         check(not b.console, "the console has errors: %r" % b.console)
         outside = [r for r in b.requests if not r.startswith("file://")]
         check(not outside, "the page asks a network: %r" % outside)

@@ -26,7 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BLOCKS = 1 << 24, MOST_ACROSS = 100, MOST_ARGUMENTS = 80 };
+enum {
+    MOST_BLOCKS = 1 << 24,
+    MOST_ACROSS = 100,
+    MOST_ARGUMENTS = 80,
+    MOST_PAIRS = 1 << 22
+};
 
 typedef struct job {
     const tool_args *args;
@@ -34,7 +39,9 @@ typedef struct job {
     inputs in;
     mask_map map;
     int batch, head;
-    owned_tensor kinds, visits, seen;
+    owned_tensor kinds, visits, seen, pairs;
+    tc_text ways[2];
+    tc_context *texts; /* the memory of ways, and of output */
 } job;
 
 /* ---- The command line ---- */
@@ -233,7 +240,7 @@ static const char *empties_of(const job *j, int64_t visited)
 }
 
 /* The way that attention goes over the blocks of one side, in a line. */
-static int put_way(job *j, bool by_key)
+static int find_way(job *j, bool by_key)
 {
     DLDataType i32 = {kDLInt, 32, 1};
     int rows = by_key ? j->map.columns : j->map.rows;
@@ -262,16 +269,19 @@ static int put_way(job *j, bool by_key)
         else
             way = d;
     }
-    printf("over %s: ", by_key ? "queries" : "keys");
+    tc_text *to = &j->ways[by_key];
+    *to = (tc_text){.arena = &j->texts->arena};
+    tc_text_printf(to, "over %s: ", by_key ? "queries" : "keys");
     if (unknown)
-        printf("list: %s (%s:%u:%u)\n", unknown->message,
-               unknown->file ? unknown->file : "", unknown->line,
-               unknown->column);
+        tc_text_printf(to, "list: %s (%s:%u:%u)", unknown->message,
+                       unknown->file ? unknown->file : "", unknown->line,
+                       unknown->column);
     else
-        printf("ranges, %lld blocks visited%s: %s%s%s\n", (long long)visited,
-               empties_of(j, visited),
-               way ? way->message : "the mask hides nothing", jump ? "; " : "",
-               jump ? jump->message : "");
+        tc_text_printf(to, "ranges, %lld blocks visited%s: %s%s%s",
+                       (long long)visited, empties_of(j, visited),
+                       way ? way->message : "the mask hides nothing",
+                       jump ? "; " : "", jump ? jump->message : "");
+    j->map.ways[by_key] = to->data;
     return EXIT_DONE;
 }
 
@@ -353,11 +363,50 @@ static void put_map(const mask_map *m)
 
 static int write_picture(const job *j, const char *path)
 {
-    tc_context *cx = tc_context_new();
-    tc_text out = {.arena = &cx->arena};
+    tc_text out = {.arena = &j->texts->arena};
     mask_svg(&out, &j->map);
-    int code = write_text(path, out.data);
-    tc_context_free(cx);
+    return write_text(path, out.data);
+}
+
+/* Which pairs are seen, if they are few enough to show. */
+static int find_pairs(job *j)
+{
+    DLDataType i32 = {kDLInt, 32, 1};
+    const mask_map *m = &j->map;
+    int64_t shape[] = {j->batch + 1, j->head + 1, m->q_len, m->kv_len};
+    if ((double)shape[0] * shape[1] * shape[2] * shape[3] > MOST_PAIRS)
+        return EXIT_DONE;
+    if (!tensor_new(&j->pairs, i32, 4, shape))
+        return out_of_memory();
+    tilec_argument args[MOST_ARGUMENTS] = {tilec_tensor("pairs", &j->pairs.dl)};
+    int code = run_kernel(j, "pairs_seen", false, args, 1);
+    j->map.pairs = code ? NULL : shown(j, &j->pairs);
+    return code;
+}
+
+static int write_json(job *j, const char *path)
+{
+    tc_text out = {.arena = &j->texts->arena};
+    int code = find_way(j, false);
+    code = code ? code : find_way(j, true);
+    code = code ? code : find_pairs(j);
+    if (code)
+        return code;
+    mask_json(&out, &j->map);
+    return write_text(path, out.data);
+}
+
+static int put_text(job *j)
+{
+    put_summary(&j->map);
+    int code = put_queries(j);
+    for (int by_key = 0; !code && by_key < 2; by_key++) {
+        code = find_way(j, by_key);
+        if (!code)
+            puts(j->map.ways[by_key]);
+    }
+    if (!code)
+        put_map(&j->map);
     return code;
 }
 
@@ -368,15 +417,9 @@ static int show(job *j)
     if (code)
         return code;
     const char *path = tool_value(j->args, "-o");
-    if (path)
-        return write_picture(j, path);
-    put_summary(&j->map);
-    code = put_queries(j);
-    code = code ? code : put_way(j, false);
-    code = code ? code : put_way(j, true);
-    if (!code)
-        put_map(&j->map);
-    return code;
+    if (tool_has(j->args, "--json"))
+        return write_json(j, path);
+    return path ? write_picture(j, path) : put_text(j);
 }
 
 int info_mask(const tool_args *args)
@@ -388,6 +431,7 @@ int info_mask(const tool_args *args)
         free(j);
         return out_of_memory();
     }
+    j->texts = tc_context_new();
     j->args = args;
     j->in.command = args->command;
     int code = show(j);
@@ -395,7 +439,9 @@ int info_mask(const tool_args *args)
     free(j->kinds.dl.data);
     free(j->visits.dl.data);
     free(j->seen.dl.data);
+    free(j->pairs.dl.data);
     free(j->map.kinds);
+    tc_context_free(j->texts);
     tilec_context_free(j->cx);
     free(j);
     return code;

@@ -16,10 +16,14 @@ typedef struct mask_map {
     int q_len, kv_len, q_side, k_side;
     int rows, columns;
     unsigned char *kinds; /* rows x columns */
+    const char *ways[2];  /* of attention over keys, over queries; or NULL */
+    const int32_t *pairs; /* q_len x kv_len, 1: seen; NULL: too many */
 } mask_map;
 
 /* The whole file. */
 void mask_svg(tc_text *out, const mask_map *m);
+/* docs/inspector.md, `tilec.mask`. */
+void mask_json(tc_text *out, const mask_map *m);
 /* `tilec info mask ...`; words[0] is `mask`. */
 int info_mask(const tool_args *args);
 

@@ -6,7 +6,7 @@ class MasksView {
   show(main) {
     const m = this.doc.mask;
     if (!m) {
-      main.append(el("p", { class: "bar" }, "No mask: the kernel has none, or it reads tensors. tilec inspect .. --mask 'causal' --mask-length 1024 adds one; tilec info mask has the same as text."));
+      main.append(el("p", { class: "bar" }, "No mask here. To draw one: tilec info mask 'causal' --q-len 1024 --json -o mask.json, then tilec inspect .. --mask mask.json -o page.html."));
       return;
     }
     const count = k => m.blocks.reduce((n, row) => n + [...row].filter(c => c === k).length, 0), all = m.rows * m.columns;
