@@ -413,6 +413,15 @@ static bool check_reads_fenced(tc_interp *it, const tc_op *op,
     return true;
 }
 
+/* A thread's own stores are in order, and so are its own copies. */
+static bool is_in_order(const tc_interp *it, const tc_op *op, const tc_ibyte *b,
+                        const tc_iwriter *w)
+{
+    tc_opcode kind = w->is_copy ? TC_ASYNC_COPY : TC_SMEM_STORE;
+    return !w->is_bulk && op->code == kind && writer(it, b)->code == kind &&
+           b->write_thread == w->thread;
+}
+
 static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
                        const tc_iwriter *w)
 {
@@ -430,9 +439,7 @@ static bool claim_byte(tc_interp *it, const tc_op *op, const tc_ibyte *b,
         return false;
     if (b->state != TC_BYTE_FULL)
         return true;
-    bool own = w->is_copy && writer(it, b)->code == TC_ASYNC_COPY &&
-               b->write_thread == w->thread;
-    if (b->write_epoch > known[b->writer] && !own)
+    if (b->write_epoch > known[b->writer] && !is_in_order(it, op, b, w))
         return find_written(it, op, w, b);
     return !w->is_bulk || check_fence(it, op, b, w->actor, "overwrites");
 }

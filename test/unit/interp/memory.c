@@ -77,13 +77,32 @@ START_TEST(write_after_read)
 }
 END_TEST
 
+static const char other_threads[] =
+    "  %u = smem_load %s : tile<8x32 x f32, #blocked(1x1, 2x16, 1x2)>\n"
+    "  barrier // 2\n";
+
 START_TEST(write_after_write)
 {
-    expect_exchange("  %u = smem_load %s : tile<8x32 x f32, #blocked(1x1, "
-                    "2x16, 1x2)>\n  barrier // 2\n",
-                    "  %u = %t + %t\n  smem_store %s, %t // again\n",
-                    "race: thread 0 overwrites what thread 0 has written",
+    expect_exchange(other_threads,
+                    "  %u = load %x[0 +: 8, 0 +: 32] : tile<8x32 x f32, "
+                    "#blocked(1x1, 2x16, 1x2)>\n"
+                    "  smem_store %s, %t // again\n",
+                    "race: thread 1 overwrites what thread 0 has written",
                     "smem_store %s, %u", "smem_store %s, %t // again");
+}
+END_TEST
+
+/* The same threads write the same elements: in order. */
+START_TEST(own_write_after_write)
+{
+    interp_tensor x = numbers();
+    tc_launch_arg arg = interp_arg(&x);
+    interp_text(exchange);
+    interp_change(other_threads,
+                  "  %u = %t + %t\n  smem_store %s, %t // again\n");
+    run(&arg);
+    interp_expect_nothing();
+    ck_assert_double_eq(interp_get(&x, 1), 4);
 }
 END_TEST
 
@@ -437,6 +456,7 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, read_after_write);
     tcase_add_test(t, write_after_read);
     tcase_add_test(t, write_after_write);
+    tcase_add_test(t, own_write_after_write);
     tcase_add_test(t, never_written);
     tcase_add_test(t, programs_in_order);
     tcase_add_loop_test(t, waits_for_no_one, 0, 2);
