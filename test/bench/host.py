@@ -297,6 +297,7 @@ def main():
         rows.update(c.parts())
     show("torch %s, %s" % (torch.__version__, torch.cuda.get_device_name()
                            if device == "cuda" else "CPU"))
+    show("extension: %s" % c.tilec.extension())
     found, wait = {}, (torch.cuda.synchronize if device == "cuda" else
                        lambda: None)
     for row, contenders in rows.items():

@@ -9,7 +9,10 @@ torch.compile and torch.export, in CUDA graphs.
 test/python has the numbers of a kernel; here calls must give what attention
 without a cache gives. Exit status 77: no torch, or no such device.
 """
+import re
 import threading
+import warnings
+from unittest import mock
 
 import torch_cases  # first: finds tilec, and ends where there is no torch
 
@@ -218,9 +221,11 @@ def test_append(device):
 
 
 def test_is_fast(device):
-    """The second call is prepared, where there is the extension."""
-    if not _launch.has_fast():
+    """The second call is prepared, where there is the extension; a built one
+    that is not used is an error."""
+    if re.search("not built|DLPack", tilec.extension()):
         return "skipped"
+    assert tilec.extension() == "in use", tilec.extension()
     c = Case(device, "pages", True)
     c.call(mask_mod="causal")
     calls, was = [], _cache.Attention.without
@@ -230,6 +235,20 @@ def test_is_fast(device):
     finally:
         _cache.Attention.without = was
     assert calls
+
+
+def test_other_extension(device):
+    """One of another version is not used, and a warning says so."""
+    if not _launch.has_fast():
+        return "skipped"
+    with mock.patch.multiple(_launch, VERSION=99, fast=None, _without=None,
+                             _has_looked=False):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            test_attention(device)
+        assert _launch.fast is None
+        assert [x for x in said if "the package needs 99" in str(x.message)]
+        assert "the package needs 99" in tilec.extension()
 
 
 @both_ways

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 import tilec
-from tilec import _abi
+from tilec import _abi, _launch
 
 PACKAGE = pathlib.Path(tilec.__file__).parent
 
@@ -29,6 +29,12 @@ class Installed(unittest.TestCase):
             self.assertNotRegex(path.name, "LLVM")
             if "cjson" in path.name:
                 self.assertTrue(path.is_relative_to(sys.prefix), path)
+
+    def test_the_extension_is_its_own(self):
+        """No torch is here: what is missing is torch alone."""
+        self.assertEqual(_launch._path_of_extension(),
+                         str(PACKAGE / "_fast.abi3.so"))
+        self.assertEqual(tilec.extension(), "torch is not imported")
 
     def test_files(self):
         files = {str(f) for f in importlib.metadata.files("tilec")}

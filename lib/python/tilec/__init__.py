@@ -17,13 +17,13 @@ from ._bundle import BundleEntry, bundle_entries, bundle_kernel, load_bundle
 from ._errors import CompileWarning, Diagnostic, Error, MachineError
 from ._factors import quantize
 from ._kernel import Kernel, compile, kernel, mods, targets, version
-from ._launch import check_memory
+from ._launch import check_memory, extension
 from ._merge import merge, merge_into
 from ._sdpa import scaled_dot_product_attention
 
 __all__ = ["append", "attention", "attention_backward", "autotune",
-           "bundle_entries", "bundle_kernel", "check_memory", "compile", "kernel",
-           "load_bundle", "merge", "merge_into", "mods", "quantize",
-           "scaled_dot_product_attention", "schedule", "targets",
+           "bundle_entries", "bundle_kernel", "check_memory", "compile",
+           "extension", "kernel", "load_bundle", "merge", "merge_into", "mods",
+           "quantize", "scaled_dot_product_attention", "schedule", "targets",
            "tuning_space", "version", "Autotuned", "BundleEntry", "Kernel",
            "CompileWarning", "Diagnostic", "Error", "MachineError"]

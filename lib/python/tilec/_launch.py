@@ -15,6 +15,7 @@ import importlib.util
 import itertools
 import os
 import sys
+import warnings
 import weakref
 
 from . import _abi, _context, _tensors
@@ -187,42 +188,77 @@ class Launch:
 uses = itertools.count()  # of plans, in their order
 fast = None  # the extension, if torch goes with it
 _has_looked = False
-_VERSION = 2  # of the extension: one of another build folder may be older
+_without = None  # why there is none
+VERSION = 2  # of the extension: as fast.c has it
+
+_IN_USE = "in use"
+_REMEDY = ("repeated calls cost more host time without it. Install tilec "
+           "again, or in a build folder: ninja tilec_fast")
+
+
+def _path_of_extension():
+    """_fast of the package, or, of a build folder, next to the library."""
+    for folder in (os.path.dirname(os.path.abspath(__file__)),
+                   os.path.dirname(_abi.lib.path)):
+        path = os.path.join(folder, "_fast.abi3.so")
+        if folder and os.path.exists(path):
+            return path
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def _loaded(path):
+    spec = importlib.util.spec_from_file_location(__package__ + "._fast", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
 def _extension():
-    """_fast of the package, or, of a build folder, next to the library; None:
-    there is none."""
+    """The extension, or None, and why there is none."""
+    path = _path_of_extension()
+    if path is None:
+        return None, "it was not built (Python.h was missing)"
     try:
-        from . import _fast
-        return _fast
-    except ImportError:
-        folder = os.path.dirname(_abi.lib.path)
-    path = os.path.join(folder, "_fast.abi3.so")
-    if not folder or not os.path.exists(path):
-        return None
-    spec = importlib.util.spec_from_file_location(__package__ + "._fast", path)
-    try:
-        found = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found)
-    except ImportError:
-        return None
-    return found
+        found = _loaded(path)
+    except ImportError as e:
+        return None, "%s cannot be loaded: %s" % (path, e)
+    version = getattr(found, "version", 1)
+    if version != VERSION:
+        return None, "%s has version %d, the package needs %d" % (
+            path, version, VERSION)
+    return found, None
 
 
 def _look():
     """Looks for the extension, once there is torch."""
-    global fast, _has_looked
+    global fast, _has_looked, _without
     _has_looked, torch = True, sys.modules["torch"]
     api = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    found = _extension() if api is not None else None
-    if getattr(found, "version", None) == _VERSION and found.setup(
+    found, _without = _extension()
+    if found is None:
+        if _path_of_extension():
+            warnings.warn("tilec's extension: %s; %s" % (_without, _REMEDY),
+                          stacklevel=2)
+    elif api is None or not found.setup(
             api, torch.Tensor, torch.nn.Parameter, torch.is_grad_enabled,
             torch.autograd.graph.increment_version,
             getattr(torch._C, "_cuda_isCurrentStreamCapturing",
                     torch.cuda.is_current_stream_capturing),
             getattr(torch._C, "_cuda_getDevice", None), uses):
+        _without = "torch %s has no C exchange API of DLPack" % (
+            torch.__version__)
+    else:
         fast = found
+
+
+def extension() -> str:
+    """Whether repeated calls on torch tensors run by the compiled extension:
+    "in use", or why they run in Python, which costs more host time and gives
+    the same results. It is looked for once torch is imported."""
+    if "torch" in sys.modules:
+        return _IN_USE if has_fast() else _without
+    return _extension()[1] or "torch is not imported"
 
 
 def has_fast():
