@@ -2,24 +2,31 @@
 """All that is public has type annotations that can be read at run time."""
 import importlib
 import inspect
+import pathlib
+import sys
 import typing
 import unittest
 
-import reference  # noqa: F401: the path to lib/python
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib" /
+                       "python"))
 
 try:
     import torch
 except ImportError:
     torch = None
 
-PUBLIC = ("tilec",) + (("tilec.flash_attn",) if torch else ())
+PUBLIC = ["tilec"]
+if torch:
+    PUBLIC += ["tilec.distributed", "tilec.flash_attn", "tilec.flex_attention",
+               "tilec.integrations.diffusers", "tilec.integrations.export",
+               "tilec.integrations.inductor", "tilec.integrations.transformers"]
 
 
 def functions_of(module):
-    """(name, function) of the functions, classes' methods included."""
+    """(name, function) of the functions, methods of tilec's classes too."""
     for name in module.__all__:
         found = getattr(module, name)
-        if inspect.isclass(found):
+        if inspect.isclass(found) and found.__module__.startswith("tilec"):
             for part, f in vars(found).items():
                 if inspect.isfunction(f) and not part.startswith("_"):
                     yield "%s.%s" % (name, part), f

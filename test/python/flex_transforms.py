@@ -153,6 +153,38 @@ def test_autocast():
                        for x in (Q, SLOPES, K, V)]), 1e-9)
 
 
+def refused(text, f):
+    try:
+        f()
+    except (ValueError, RuntimeError) as e:
+        assert text in str(e), e
+        return
+    raise AssertionError("not refused: " + text)
+
+
+def test_what_has_no_derivative():
+    """Of Python mods and of their tensors, as of texts."""
+    q = Q.clone().requires_grad_()
+    slopes = SLOPES.clone().requires_grad_()
+    for x in (q, slopes):
+        grad, = torch.autograd.grad(sloped(q, slopes).square().sum(), x,
+                                    create_graph=True)
+        refused("no second derivative", grad.sum().backward)
+    none = "no forward-mode derivative"
+    for f, x in ((masked, Q), (lambda q: sloped(q, SLOPES), Q),
+                 (lambda s: sloped(Q, s), SLOPES)):
+        refused(none, lambda: torch.func.jvp(f, (x,), (x,)))
+
+
+def test_nested():
+    parts = [torch.randn(H, n, D) for n in (5, 9)]
+    for layout in (torch.strided, torch.jagged):
+        q = torch.nested.nested_tensor(
+            [x.transpose(0, 1) for x in parts] if layout is torch.jagged
+            else parts, layout=layout)
+        refused("nested tensor", lambda: flex_attention(q, q, q))
+
+
 def main():
     warnings.simplefilter("ignore")
     for name, f in list(globals().items()):

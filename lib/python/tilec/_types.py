@@ -17,5 +17,6 @@ else:
 Ints = typing.Union[AnyTensor, typing.Sequence[int]]  # lengths, indices
 Scale = typing.Union[AnyTensor, float]  # of a tensor, or of its parts
 Value = typing.Union[AnyTensor, float, int, bool]  # what a mod captures
+Mod = typing.Union[str, typing.Callable]  # a text, or a Python function
 Captured = typing.Mapping[str, Value]
 Options = typing.Mapping[str, typing.Any]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .. import _api
+from .._types import Captured, Mod, Options, Value
 from . import _group, _heads, _mods, _parts, _plan, _ring, _sharding
 
 STRATEGIES = ("all_gather", "heads", "ring")
@@ -117,17 +118,22 @@ def _given(captured, by_name, q):
     return values
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, group=None, *,
-              mask_mod=None, score_mod=None,
+def attention(query: Tensor, key: Tensor, value: Tensor,
+              group: typing.Any = None, *,
+              mask_mod: typing.Optional[Mod] = None,
+              score_mod: typing.Optional[Mod] = None,
               sharding: typing.Optional[_sharding.Sharding] = None,
               kv_sharding: typing.Optional[_sharding.Sharding] = None,
               scale: typing.Optional[float] = None, enable_gqa: bool = False,
               return_lse: bool = False, sinks: typing.Optional[Tensor] = None,
               strategy: typing.Optional[str] = None,
               positions: typing.Optional[str] = None,
-              deterministic: bool = True, kernel_options=None,
-              timeout: typing.Optional[float] = None, captured=None,
-              **captured_by_name):
+              deterministic: bool = True,
+              kernel_options: typing.Optional[Options] = None,
+              timeout: typing.Optional[float] = None,
+              captured: typing.Optional[Captured] = None,
+              **captured_by_name: Value
+              ) -> typing.Union[Tensor, typing.Tuple[Tensor, Tensor]]:
     """tilec.attention of a sequence whose positions several ranks hold.
 
     query [B, HQ, m, D], key [B, HK, n, D], value [B, HK, n, DV]: this rank's

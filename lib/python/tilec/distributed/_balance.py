@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.distributed.sharding: parts with as much work as the mask leaves."""
+import typing
+
 import torch
 import torch.distributed as dist
 
+from .._types import Captured, Mod, Value
 from . import _group, _mods, _plan, _sharding, _work
 
 KINDS = ("contiguous", "dealt", "zigzag")
@@ -47,8 +50,13 @@ def _most(parts, chunks, work):
                for part in parts)
 
 
-def sharding(length, group=None, *, mask_mod=None, kind=None, kv_length=None,
-             batch=1, heads=1, device=None, captured=None, **captured_by_name):
+def sharding(length: int, group: typing.Any = None, *,
+             mask_mod: typing.Optional[Mod] = None,
+             kind: typing.Optional[str] = None,
+             kv_length: typing.Optional[int] = None, batch: int = 1,
+             heads: int = 1, device: _sharding.Device = None,
+             captured: typing.Optional[Captured] = None,
+             **captured_by_name: Value) -> _sharding.Sharding:
     """Which positions of a sequence each rank of the group holds, so that all
     have as much work under the mask: a Sharding.
 

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode over ranks: each holds a part of the cache's keys."""
+import typing
+
 import torch
 
 from .. import _api, _merge
 from . import _group
 
+# o, or o and the logsumexp
+Found = typing.Union[torch.Tensor, typing.Tuple[torch.Tensor, torch.Tensor]]
 
-def decode(query, key, value, group=None, *, key_starts=None, query_offsets=None,
-           return_lse=False, timeout=None, **options):
+
+def decode(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+           group: typing.Any = None, *,
+           key_starts: typing.Optional[torch.Tensor] = None,
+           query_offsets: typing.Optional[torch.Tensor] = None,
+           return_lse: bool = False, timeout: typing.Optional[float] = None,
+           **options: typing.Any) -> Found:
     """tilec.attention over a cache whose keys ranks hold in parts.
 
     query: the same on all ranks; key, value, kv_lens, page_table, ..: this rank's

@@ -12,8 +12,13 @@ A rank's rows are its runs one after the other.
 """
 import functools
 import hashlib
+import typing
 
 import torch
+
+Rank = typing.Optional[int]  # None: one's own
+Parts = typing.Sequence[typing.Sequence[typing.Tuple[int, int]]]
+Device = typing.Union[torch.device, str, int, None]
 
 ALIGN = 128  # runs begin at multiples of the kernels' blocks
 
@@ -66,7 +71,7 @@ def dealt(chunks, work, ranks):
 class Sharding:
     """A part of the sequence for each rank; `rank` is one's own."""
 
-    def __init__(self, length, parts, rank=0):
+    def __init__(self, length: int, parts: Parts, rank: int = 0) -> None:
         self.length, self.rank = int(length), int(rank)
         self.parts = tuple(tuple((int(a), int(b)) for a, b in part)
                            for part in parts)
@@ -89,21 +94,21 @@ class Sharding:
     def key(self):
         return self.length, self.parts
 
-    def digest(self):
+    def digest(self) -> str:
         return hashlib.sha256(repr(self.key).encode()).hexdigest()[:16]
 
     def __repr__(self):
         return "Sharding(%d, %s, rank=%d)" % (
             self.length, self.parts if self.ranks < 5 else "..", self.rank)
 
-    def size(self, rank=None):
+    def size(self, rank: Rank = None) -> int:
         """How many positions a rank holds."""
         return sum(b - a for a, b in self._part(rank))
 
     def _part(self, rank):
         return self.parts[self.rank if rank is None else rank]
 
-    def rows(self, rank):
+    def rows(self, rank: int) -> typing.List[typing.Tuple[int, int, int]]:
         """[(start, end, first row)] of a rank's runs."""
         found, row = [], 0
         for a, b in self.parts[rank]:
@@ -111,14 +116,16 @@ class Sharding:
             row += b - a
         return found
 
-    def positions(self, rank=None, device=None):
+    def positions(self, rank: Rank = None,
+                  device: Device = None) -> torch.Tensor:
         """The positions of a rank's rows, int64: of rotary embeddings, ..."""
         part = self._part(rank)
         if not part:
             return torch.empty(0, dtype=torch.int64, device=device)
         return torch.cat([torch.arange(a, b, device=device) for a, b in part])
 
-    def shard(self, x, dim, rank=None):
+    def shard(self, x: torch.Tensor, dim: int,
+              rank: Rank = None) -> torch.Tensor:
         """A rank's rows of a tensor of the whole sequence."""
         if x.shape[dim] != self.length:
             raise ValueError("dim %d has %d positions, the sharding %d" % (
@@ -126,7 +133,8 @@ class Sharding:
         part = [x.narrow(dim, a, b - a) for a, b in self._part(rank)]
         return torch.cat(part, dim) if part else x.narrow(dim, 0, 0)
 
-    def joined(self, parts, dim):
+    def joined(self, parts: typing.Sequence[torch.Tensor],
+               dim: int) -> torch.Tensor:
         """The whole sequence, of each rank's rows."""
         pieces = {}
         for rank, x in enumerate(parts):
@@ -135,7 +143,7 @@ class Sharding:
         return torch.cat([pieces[a] for a in sorted(pieces)], dim) \
             if pieces else parts[0]
 
-    def merged(self, n):
+    def merged(self, n: int) -> "Sharding":
         """A sharding of fewer ranks: each holds what n in a row held."""
         return _merged(self, n)
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole sequence, of the positions that ranks hold."""
+import typing
+
 import torch
 
 from . import _group
+from ._sharding import Sharding
 
 
 class _Unshard(torch.autograd.Function):
@@ -41,7 +44,8 @@ def _gathered(group, parts, sharding, dim):
     return found
 
 
-def unshard(x, sharding, dim, group=None):
+def unshard(x: torch.Tensor, sharding: Sharding, dim: int,
+            group: typing.Any = None) -> torch.Tensor:
     """The whole sequence on each rank, of the rows that each holds. Its
     gradient is this rank's part of the gradient that comes in: for losses that
     all ranks compute alike."""
