@@ -124,6 +124,25 @@ def test_training():
     trains(backend(model), model)
 
 
+def test_strides():
+    """Dims of results and gradients are in memory in the order of the inputs':
+    nothing that follows copies them."""
+    def order(x):
+        return sorted(range(4), key=lambda i: (-x.stride(i), i))
+
+    def layer(q, k, v):
+        return ours.flex_attention(q, k, v, score)
+    for f in (layer, backend(layer)):
+        for dims in ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3), (2, 0, 1, 3)):
+            back = sorted(range(4), key=dims.__getitem__)
+            shape = [(B, H, 48, D)[i] for i in dims]
+            given = [torch.randn(shape, requires_grad=True).permute(back)
+                     for _ in range(3)]
+            o = f(*given)
+            for x in (o, *torch.autograd.grad(o, given, torch.randn_like(o))):
+                assert order(x) == order(given[0]), (dims, x.stride())
+
+
 def long_training_with_inductor():
     if not _backend._can_compile(torch.device("cpu")):
         return

@@ -12,7 +12,7 @@ import flex_reference as reference
 import torch
 from torch.nn.attention.flex_attention import and_masks
 
-from tilec.flex_attention import _mods, _trace
+from tilec.flex_attention import _mods, _trace, flex_attention
 
 F = torch.nn.functional
 CPU = torch.device("cpu")
@@ -358,6 +358,22 @@ def test_mods_own_errors():
     refused(NameError, "undefined", mod=wrong)
     refused(Exception, "data-dependent", scored=False,
             mod=lambda b, h, q, k: q if q > k else k)
+
+
+def test_indices_that_no_element_has():
+    """Below 0 they count from the end, beyond the end the value is 0."""
+    n, table = 20, torch.arange(1., 11)
+    q, k, v = (torch.randn(1, 1, n, 16) for _ in range(3))
+    place = torch.arange(n)
+    from_end = place[:, None] % 10 - place[None] % 10
+    for mod, bias in (
+            (lambda s, b, h, i, j: s + table[j], torch.cat(
+                [table, torch.zeros(10)]).expand(n, n)),
+            (lambda s, b, h, i, j: s + table[i % 10 - j % 10],
+             table[from_end])):
+        got = flex_attention(q, k, v, score_mod=mod)
+        want = torch.softmax(q @ k.mT / 4 + bias, -1) @ v
+        assert reference.error(got, want) < 2e-6, reference.error(got, want)
 
 
 def main():

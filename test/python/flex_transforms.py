@@ -56,6 +56,17 @@ def test_grad():
             near(x, y)
 
 
+def test_jacobians():
+    """vjp and jacrev of a mod's tensor are the gradients of its sums."""
+    def f(s):
+        return sloped(Q, s).square().sum((0, 2, 3))
+    found, pull = torch.func.vjp(f, SLOPES)
+    want, = torch.autograd.grad(f(x := SLOPES.clone().requires_grad_()).sum(),
+                                x)
+    near(pull(torch.ones_like(found))[0], want)
+    near(torch.func.jacrev(f)(SLOPES).sum(0), want)
+
+
 def test_vmap():
     q, slopes = torch.randn(3, B, H, N, D), torch.rand(3, H)
     near(torch.vmap(masked)(q), torch.stack([masked(x) for x in q]))
