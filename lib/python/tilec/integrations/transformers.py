@@ -47,13 +47,16 @@ def _carrier(mask_mod, device):
     return found
 
 
-def _mod_of(carrier, device):
-    """Its mask_mod, traced once for all layers: each step has a new carrier."""
-    if not isinstance(carrier, _MaskFunction):
-        return _mods.of(carrier.mask_mod, False, device)
-    found = getattr(carrier, "traced", None)
+def _of_carrier(carrier, device):
+    """What _mods_of gives; traced once for all layers: each step has a new
+    carrier."""
+    found = getattr(carrier, "given", None)
     if found is None:
-        found = carrier.traced = _mods.of(carrier.mask_mod, False, device)
+        mod = _mods.of(carrier.mask_mod, False, device)
+        found = None if mod.is_none else mod.text, \
+            {} if mod.is_none else mod.captured, None
+        if isinstance(carrier, _MaskFunction):
+            carrier.given = found
     return found
 
 
@@ -80,9 +83,7 @@ def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
 def _mods_of(attention_mask, query, key, is_causal):
     """mask_mod, what it captures, and a float mask or None."""
     if isinstance(attention_mask, BlockMask):
-        mod = _mod_of(attention_mask, query.device)
-        return (None, {}, None) if mod.is_none else (mod.text, mod.captured,
-                                                     None)
+        return _of_carrier(attention_mask, query.device)
     if attention_mask is None:
         return ("causal" if is_causal and query.shape[2] > 1 else None), {}, \
             None
@@ -104,7 +105,7 @@ def _score_of(softcap, bias, query, key):
         names.append("attn_mask")
         text = given["score_mod"]
         captured["score.values"] = given["values"]
-    return ", ".join(names) + text or None, captured
+    return ", ".join(names) + text, captured
 
 
 def _attention(module, query, key, value, attention_mask, scaling=None,
@@ -117,10 +118,13 @@ def _attention(module, query, key, value, attention_mask, scaling=None,
     mask, captured, bias = _mods_of(attention_mask, query, key, is_causal)
     if position_bias is not None:
         bias = position_bias if bias is None else position_bias + bias
-    score, more = _score_of(softcap, bias, query, key)
+    score = None
+    if softcap or bias is not None:
+        score, more = _score_of(softcap, bias, query, key)
+        captured = {**captured, **more}
     o = _api.attention(query, key, value, mask_mod=mask, score_mod=score,
                        scale=scaling, enable_gqa=True, sinks=s_aux,
-                       dropout_p=dropout, captured={**captured, **more})
+                       dropout_p=dropout, captured=captured)
     return o.transpose(1, 2).contiguous(), None
 
 
