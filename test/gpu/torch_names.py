@@ -9,6 +9,7 @@ Results and gradients against attention with all scores in float64, by the
 definitions of those libraries' documentation. Exit status 77: no torch, or no
 such device.
 """
+import inspect
 import itertools
 import math
 
@@ -535,6 +536,52 @@ def test_flash_refuses(device):
     refused(ValueError, "rotary_cos is given, and k is not",
             lambda: flash_attn.flash_attn_with_kvcache(
                 q, q, q, rotary_cos=q, rotary_sin=q))
+
+
+# ---- Signatures ----
+
+# Those of flash-attn 2, by position.
+FLASH = {
+    "flash_attn_func":
+        "q k v dropout_p softmax_scale causal window_size softcap alibi_slopes "
+        "deterministic return_attn_probs",
+    "flash_attn_varlen_func":
+        "q k v cu_seqlens_q cu_seqlens_k max_seqlen_q max_seqlen_k dropout_p "
+        "softmax_scale causal window_size softcap alibi_slopes deterministic "
+        "return_attn_probs block_table",
+    "flash_attn_with_kvcache":
+        "q k_cache v_cache k v rotary_cos rotary_sin cache_seqlens "
+        "cache_batch_idx cache_leftpad block_table softmax_scale causal "
+        "window_size softcap rotary_interleaved alibi_slopes num_splits "
+        "return_softmax_lse"}
+SDPA = "query key value attn_mask dropout_p is_causal"  # then by keyword alone
+
+
+def positional(f):
+    return [p.name for p in inspect.signature(f).parameters.values()
+            if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+def test_signatures(device):
+    """Arguments by position and by name are those of the other libraries."""
+    for name, names in FLASH.items():
+        assert positional(getattr(flash_attn, name)) == names.split(), name
+    sdpa = tilec.scaled_dot_product_attention
+    assert positional(sdpa)[:6] == SDPA.split()
+    assert {"scale", "enable_gqa"} <= set(inspect.signature(sdpa).parameters)
+    from torch.nn.attention import flex_attention as torchs
+    from tilec import flex_attention as ours
+    for name in ("flex_attention", "create_block_mask", "create_mask",
+                 "and_masks", "or_masks", "noop_mask"):
+        want, got = (inspect.signature(getattr(x, name)).parameters
+                     for x in (torchs, ours))
+        assert list(got)[:len(want)] == list(want), name
+        for p in want:
+            assert got[p].kind == want[p].kind, (name, p)
+            assert (got[p].default is inspect.Parameter.empty) == (
+                want[p].default is inspect.Parameter.empty), (name, p)
+        for p in list(got)[len(want):]:  # of later versions of torch
+            assert got[p].default is not inspect.Parameter.empty, (name, p)
 
 
 TESTS = [f for name, f in sorted(globals().items())
