@@ -2,11 +2,12 @@
 """Kernels of the user: compiles, inspects and launches them."""
 import ctypes as C
 import dataclasses
+import os
 import sys
 import threading
 import typing
 
-from . import _abi, _context, _errors, _launch, _tensors, _texts
+from . import _abi, _context, _errors, _inspect, _launch, _tensors, _texts
 from ._texts import encoded
 from ._types import Value
 
@@ -197,8 +198,10 @@ class Kernel:
     (a number), and does not wait; `synchronize` does.
     """
 
-    def __init__(self, handle):
+    def __init__(self, handle, request=None):
+        """request: an _inspect.Request, if it was compiled from a text."""
         self.handle = handle
+        self._request = request
         n = _abi.lib.tilec_kernel_parameter_count(handle)
         self.parameters = tuple(
             parameter(_abi.lib.tilec_kernel_parameter(
@@ -258,6 +261,42 @@ class Kernel:
         finally:
             _abi.lib.tilec_free(data)
         return found if what == "cubin" else found.decode()
+
+    def inspect(self, path: typing.Union[str, os.PathLike, None] = None, *,
+                target: typing.Optional[str] = None,
+                against: typing.Union[
+                    "Kernel", str, os.PathLike, None] = None,
+                show: bool = True) -> str:
+        """Opens a page in the browser that shows what the compiler did to
+        this kernel and why (docs/inspector.md). Returns the path of the page.
+
+        path: where to write the page; None: a new temporary file. With
+            the suffix ".json" it is the page's data, and no browser opens.
+        target: a GPU target ("sm_90a") to compile for instead of the
+            kernel's. A kernel for the CPU needs it.
+        against: another Kernel, or a file that `tilec inspect --json` wrote:
+            the page shows both, the differences first.
+        show: whether to open the page.
+        """
+        document = self._document(target)
+        if path is not None and os.fspath(path).endswith(".json"):
+            if against is not None:
+                raise ValueError("against puts two kernels on a page, "
+                                 "expected a path of HTML")
+            return _inspect.write(document, path, False)
+        other = None if against is None else (
+            against._document(target) if isinstance(against, Kernel)
+            else _inspect.other_document(against))
+        return _inspect.write(_inspect.page(document, other),
+                              path or _inspect.new_path(self.name), show)
+
+    def _document(self, target):
+        """The JSON document of the inspector."""
+        if self._request is None:
+            raise ValueError("@%s comes from a bundle, which has no text of "
+                             "the kernel to inspect" % self.name)
+        # The target that `auto` became, also without the device.
+        return self._request.document(target or self.target)
 
     def binding(self, name: str) -> typing.Optional[str]:
         """The value of a compile-time parameter as text, or None."""
@@ -356,7 +395,7 @@ def compile(text: str, *, name: typing.Optional[str] = None,
                                         C.byref(options), C.byref(handle))
         if status:
             raise _errors.compile_failed(cx, status)
-        made = Kernel(handle)
+        made = Kernel(handle, _inspect.Request(source, options))
         _errors.warn(cx)
     return made
 
