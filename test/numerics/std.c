@@ -118,10 +118,45 @@ static int32_t ctz(uint32_t x)
     return x ? __builtin_ctz(x) : 32;
 }
 
+/* Tables and powers of two, not what kernels/std/formats.tile computes. */
+static int32_t bits_of(float x)
+{
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static int32_t i4(uint32_t x)
+{
+    static const int8_t all[] = {0,  1,  2,  3,  4,  5,  6,  7,
+                                 -8, -7, -6, -5, -4, -3, -2, -1};
+    return all[x % 16];
+}
+
+static int32_t f4e2m1(uint32_t x)
+{
+    static const float all[] = {0,     0.5F,  1,  1.5F,  2,  3,  4,  6,
+                                -0.0F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+    return bits_of(all[x % 16]);
+}
+
+static int32_t e8m0(uint32_t x)
+{
+    int e = (int)(x % 256);
+    return e == 255 ? 0x7fc00000 : bits_of(ldexpf(1, e - 127));
+}
+
 static const struct bits {
-    const char *name;
+    const char *call;
     int32_t (*want)(uint32_t);
-} bits[] = {{"popcount", popcount}, {"clz", clz}, {"ctz", ctz}};
+} bits[] = {
+    {"@popcount(%bits)", popcount},
+    {"@clz(%bits)", clz},
+    {"@ctz(%bits)", ctz},
+    {"@i4(%bits)", i4},
+    {"bitcast(@f4e2m1(%bits), i32)", f4e2m1},
+    {"bitcast(@e8m0(%bits), i32)", e8m0},
+};
 
 /* ---- Runs ---- */
 
@@ -154,7 +189,7 @@ static const char bits_text[] =
     "    grid { yield cdiv(size(%%x, 0), 1024) } {\n"
     "  %%i = program_id(0) * 1024\n"
     "  %%bits = load %%x[%%i +: 1024] boundary(0)\n"
-    "  store %%result[%%i +: 1024], @%s(%%bits) boundary(0)\n"
+    "  store %%result[%%i +: 1024], %s boundary(0)\n"
     "}\n";
 
 static tilec_kernel *compile(test *t, const char *name, const char *text)
@@ -320,8 +355,8 @@ static void run_binary(test *t, const binary *b)
 static void run_bits(test *t, const struct bits *b, uint64_t every)
 {
     char text[1024];
-    snprintf(text, sizeof text, bits_text, b->name);
-    tilec_kernel *k = compile(t, b->name, text);
+    snprintf(text, sizeof text, bits_text, b->call);
+    tilec_kernel *k = compile(t, b->call, text);
     num_tensor x = t->x, result = t->result;
     x.type = result.type = NUM_I32;
     run_view v[2];
@@ -329,13 +364,13 @@ static void run_bits(test *t, const struct bits *b, uint64_t every)
         tilec_tensor("x", run_view_of(&v[0], &x)),
         tilec_tensor("result", run_view_of(&v[1], &result))};
     fill(&t->x, 0, every);
-    if (k && launch(t, b->name, k, args, 2))
+    if (k && launch(t, b->call, k, args, 2))
         for (int i = 0; i < CHUNK; i++) {
             int32_t got;
             uint32_t word = (uint32_t)((uint64_t)i * every);
             memcpy(&got, result.data + (size_t)i * 4, 4);
             if (!run_check(&t->counts, got == b->want(word),
-                           "%s(%08x) is %d, expected %d", b->name,
+                           "%s(%08x) is %d, expected %d", b->call,
                            (unsigned)word, (int)got, (int)b->want(word)))
                 break;
         }
