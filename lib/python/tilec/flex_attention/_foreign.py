@@ -64,9 +64,27 @@ def outside():
         yield
 
 
+def _is_position(x):
+    return isinstance(x, torch.Tensor) and x.ndim == 0 and \
+        x.dtype in (torch.int32, torch.int64)
+
+
+def _mixes(index):
+    """Whether positions stand beside slices: torch asks for their values."""
+    return isinstance(index, tuple) and any(map(_is_position, index)) and any(
+        isinstance(x, slice) for x in index) and all(
+            isinstance(x, slice) or _is_position(x) for x in index)
+
+
+def _indexed(x, index):
+    whole = tuple(slice(None) if _is_position(i) else i for i in index)
+    return torch.ops.aten.index.Tensor(
+        x[whole], [i if _is_position(i) else None for i in index])
+
+
 class Instead(TorchFunctionMode):
     """Others in the place of tensors, by id: for those that a mod reaches
-    through attributes."""
+    through attributes. Positions index them beside slices too."""
 
     def __init__(self, others):
         super().__init__()
@@ -77,4 +95,6 @@ class Instead(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         args, kwargs = _pytree.tree_map(self._other, (args, kwargs or {}))
+        if func is torch.Tensor.__getitem__ and _mixes(args[1]):
+            return _indexed(*args)
         return func(*args, **kwargs)
