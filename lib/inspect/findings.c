@@ -61,9 +61,10 @@ static const tc_diag *find_diag(const tc_collection *c, const char *words)
 enum {
     /* A few bytes that are spilled once cost nothing that can be measured. */
     FEW_SPILLED_BYTES = 64,
-    /* Tiles whose sum is more than that above the limit: ptxas spills in all of
-     * the kernels of kernels/configs where it is, and in none where it is not
-     * above. It holds part of a tile where one is made of another. */
+    /* Registers by which live tiles may exceed the limit without a finding:
+     * ptxas keeps part of a tile in the registers of the tile that it is
+     * computed from, so that the sum of live tiles is too large. Of the kernels
+     * of kernels/configs, those above this margin spill, those below do not. */
     SHARED_REGISTERS = 48
 };
 
