@@ -7,7 +7,9 @@
 #define UNSIGNED "ints are i8 to i64, and ops say where they mean unsigned"
 #define NARROW   "the narrowest int is i8: keep several in one, with shifts"
 #define NO_FLOAT "floats are f8e4m3, f8e5m2, f16, bf16, f32 and f64"
-#define SHAPED   "write tile<64x32 x f32>, or tensor<[?, ?] x f32>"
+#define CODES(name)                                                            \
+    "keep codes in i8, and write @" name "(code), a function of the library"
+#define SHAPED "write tile<64x32 x f32>, or tensor<[?, ?] x f32>"
 
 static const tc_foreign types[] = {
     {"float", "f32", NULL},
@@ -76,14 +78,15 @@ static const tc_foreign types[] = {
     {"u2", NULL, NARROW},
     {"u4", NULL, NARROW},
     {"uint4", NULL, NARROW},
-    {"f4", NULL, NO_FLOAT},
-    {"fp4", NULL, NO_FLOAT},
-    {"f4e2m1", NULL, NO_FLOAT},
-    {"mxfp4", NULL, NO_FLOAT},
+    {"f4", NULL, CODES("f4e2m1")},
+    {"fp4", NULL, CODES("f4e2m1")},
+    {"f4e2m1", NULL, CODES("f4e2m1")},
+    {"mxfp4", NULL, CODES("f4e2m1")},
     {"nvfp4", NULL, NO_FLOAT},
     {"f6", NULL, NO_FLOAT},
     {"fp6", NULL, NO_FLOAT},
-    {"f8e8m0", NULL, NO_FLOAT},
+    {"e8m0", NULL, CODES("e8m0")},
+    {"f8e8m0", NULL, CODES("e8m0")},
     {"f8e3m4", NULL, NO_FLOAT},
     {"f80", NULL, NO_FLOAT},
     {"f128", NULL, NO_FLOAT},
