@@ -146,6 +146,12 @@ class Browser:
     def theme(self, name):
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": name}])
+        self.frames(4)
+
+    def frames(self, n=2):
+        """Until the page is drawn that often."""
+        for _ in range(n):
+            self.run("new Promise(requestAnimationFrame)")
 
     def key(self, key, code=None):
         text = {"Enter": "\r", " ": " "}.get(key, key if len(key) == 1 else "")
@@ -164,7 +170,10 @@ class Browser:
     def move(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
-    def screenshot(self, path):
-        data = self.call("Page.captureScreenshot", format="png")["data"]
+    def screenshot(self, path, quality=60):
+        """As WebP."""
+        self.frames()
+        data = self.call("Page.captureScreenshot", format="webp",
+                         quality=quality)["data"]
         with open(path, "wb") as f:
             f.write(base64.b64decode(data))

@@ -7,38 +7,15 @@ linked between the source and its images, layouts are those of `info layout`.
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser, find_chromium  # noqa: E402
+from pages import (KERNELS, SKIPPED, check, failures, make_broken,  # noqa: E402
+                   make_mask, make_measured, make_page, tilec)
 
-SKIPPED = 77
 LARGEST = 10 << 20
-KERNELS = {
-    "attention_fwd": ["attention_fwd", "--target", "sm_90a", "-D", "D=128",
-                      "-D", "T=bf16", "-D", "mask_mod=@causal"],
-    "attention_bwd": ["attention_bwd@attention_bwd", "--target", "sm_90a",
-                      "-D", "D=128", "-D", "T=bf16", "-D", "mask_mod=@causal"],
-    "matmul": ["matmul", "--target", "sm_80"],
-}
-BROKEN = """kernel @broken(%x: tensor<[?] x f32>) grid(1) {
-  %t = lod %x[0 +: 64]
-  store %x[0 +: 64], %t
-}
-"""
-failures = []
-
-
-def check(holds, what):
-    if not holds:
-        failures.append(what)
-        print("failed: " + what)
-
-
-def tilec(program, *words):
-    return subprocess.run([program, *words], capture_output=True, text=True)
 
 
 # ---- Views ----
@@ -57,17 +34,19 @@ def check_views(b, name):
     for view, script in FILLED.items():
         b.run("openTab('%s')" % view)
         check(b.run(script) > 0, "%s: the view %s is empty" % (name, view))
+        check_words(b, "%s: the view %s" % (name, view))
+    for i in range(b.run("main.passes.length")):
+        b.run("openTab('passes'); views.passes.turn(%d)" % i)
+        check_words(b, "%s: pass %d" % (name, i))
 
 
-def check_widths(b, name):
-    """Nothing is wider than the window, on a telephone, and at 200 %."""
-    for width, height in ((400, 800), (640, 450), (1280, 900)):
-        b.resize(width, height)
-        for view in (*FILLED, "masks"):
-            b.run("openTab('%s')" % view)
-            wide = b.run("document.documentElement.scrollWidth")
-            check(wide <= width, "%s: the view %s is %d wide in a window of %d"
-                  % (name, view, wide, width))
+def check_words(b, what):
+    """No value that is not meant for a reader."""
+    shown = b.run("""(/\\[object .*/.exec(document.body.innerText) ||
+        [...document.querySelectorAll("#main p, #main td, #main h3, #facts")]
+            .map(e => e.textContent).filter(t => /undefined|NaN/.test(t)))[0] ||
+        null""")
+    check(shown is None, "%s says %r" % (what, shown))
 
 
 # ---- Links ----
@@ -136,25 +115,10 @@ def check_keyboard(b):
 
 # ---- Documents of other commands ----
 
-def make_parts(program, folder):
-    """A mask, and a timeline that says that it is measured: twice as long."""
-    mask = os.path.join(folder, "mask.json")
-    measured = os.path.join(folder, "measured.json")
-    r = tilec(program, "info", "mask", "sink_window", "--q-len", "300",
-              "sink=4", "mask.w=100", "--json", "-o", mask)
-    check(r.returncode == 0, "info mask: " + r.stderr)
-    r = tilec(program, "compile", *KERNELS["matmul"], "--emit=timeline")
-    check(r.returncode == 0, "--emit=timeline: " + r.stderr)
-    timeline = json.loads(r.stdout)
-    timeline.update(source="measured", step=2 * timeline["step"])
-    with open(measured, "w") as f:
-        json.dump(timeline, f)
-    return mask, measured, timeline
-
-
 def check_time(b, timeline):
     """The modelled step and the measured one, each with its spans."""
     b.run("openTab('time')")
+    check_words(b, "time")
     shown = b.run("""[...document.querySelectorAll(".timeline")].map(t =>
         [t.dataset.source, t.querySelector("h3").textContent,
          t.querySelectorAll(".span").length])""")
@@ -199,6 +163,7 @@ COLOR = """(() => { const v = views.masks, p = v.pixels();
 def check_masks(b):
     """Blocks are drawn; zoomed in, the elements of a partial one."""
     b.run("openTab('masks')")
+    check_words(b, "masks")
     check("300 queries" in b.run("document.getElementById('main').textContent"),
           "masks: no summary")
     seen, hidden = (250, 260), (255, 250)  # key, query
@@ -220,7 +185,9 @@ def check_masks(b):
 
 
 def check_parts(b, program, folder):
-    mask, measured, timeline = make_parts(program, folder)
+    mask = make_mask(program, folder, "sink_window", "--q-len", "300",
+                     "sink=4", "mask.w=100")
+    measured, timeline = make_measured(program, folder, KERNELS["matmul"])
     b.open(make_page(program, folder, "parts", [
         *KERNELS["matmul"], "--mask", mask, "--profile", measured]))
     check_time(b, timeline)
@@ -267,17 +234,10 @@ def check_readout(b, name):
 
 # ---- Kernels ----
 
-def make_page(program, folder, name, words):
-    path = os.path.join(folder, name + ".html")
-    r = tilec(program, "inspect", *words, "-o", path)
-    check(r.returncode == 0, "%s: %s" % (name, r.stderr))
-    size = os.path.getsize(path)
-    check(size < LARGEST, "%s: the page has %d bytes" % (name, size))
-    return path
-
-
 def check_kernel(b, program, folder, name):
     path = make_page(program, folder, name, KERNELS[name])
+    size = os.path.getsize(path)
+    check(size < LARGEST, "%s: the page has %d bytes" % (name, size))
     b.open(path)
     check_views(b, name)
     instruction, op = {"matmul": ("mma.sync", "dot"),
@@ -288,14 +248,7 @@ def check_kernel(b, program, folder, name):
 
 
 def check_broken(b, program, folder):
-    source = os.path.join(folder, "broken.tile")
-    page = os.path.join(folder, "broken.html")
-    with open(source, "w") as f:
-        f.write(BROKEN)
-    r = tilec(program, "inspect", source, "--target", "sm_80", "-o", page)
-    check(r.returncode == 1, "a wrong text: the exit code is %d"
-          % r.returncode)
-    b.open(page)
+    b.open(make_broken(program, folder))
     said = b.run("document.querySelector('.finding').textContent")
     check("lod" in said, "a wrong text: the first screen says %r" % said)
     b.run("openTab('source')")
@@ -306,11 +259,8 @@ def check_broken(b, program, folder):
 
 
 def check_two(b, program, folder):
-    page = os.path.join(folder, "two.html")
-    r = tilec(program, "inspect", *KERNELS["matmul"], "--against", "-D BN=128",
-              "-o", page)
-    check(r.returncode == 0, "--against: " + r.stderr)
-    b.open(page)
+    b.open(make_page(program, folder, "two", [*KERNELS["matmul"], "--against",
+                                              "-D BN=128"]))
     rows = b.run("""[...document.querySelectorAll("tr.differs")].map(
         r => [...r.cells].map(c => c.textContent))""")
     check(["BN", "256", "128"] in rows, "--against: BN is not among %r" % rows)
@@ -326,7 +276,6 @@ def main():
         for name in KERNELS:
             check_kernel(b, program, folder, name)
         check_keyboard(b)
-        check_widths(b, name)
         check_broken(b, program, folder)
         check_two(b, program, folder)
         check_parts(b, program, folder)

@@ -102,18 +102,22 @@ function el(tag, attributes, ...children) {
     else if (name === "class") e.className = value;
     else e.setAttribute(name, value === true ? "" : value);
   }
+  return add(e, children);
+}
+
+// Nodes and texts, in lists too; null and false are nothing.
+function add(parent, ...children) {
   for (const child of children.flat(9))
     if (child !== null && child !== undefined && child !== false)
-      e.append(child.nodeType ? child : String(child));
-  return e;
+      parent.append(child.nodeType ? child : String(child));
+  return parent;
 }
 
 function svg(tag, attributes, ...children) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes || {}))
     if (value !== null && value !== undefined) e.setAttribute(name, value);
-  for (const child of children.flat(9)) e.append(child.nodeType ? child : String(child));
-  return e;
+  return add(e, children);
 }
 
 function escapeHtml(s) {

@@ -39,7 +39,7 @@ class SourceView {
       el("button", { type: "button", id: "more", onclick: () => this.count(+1) }, "+ pane"),
       el("button", { type: "button", id: "fewer", onclick: () => this.count(-1) }, "− pane"));
     main.append(bar, this.box, this.about);
-    const most = innerWidth < 800 ? 2 : innerWidth < 1200 ? 2 : 3;
+    const most = innerWidth < 800 ? (innerHeight < 600 ? 1 : 2) : innerWidth < 1200 ? 2 : 3;
     this.panes = [];
     for (const id of this.wanted.slice(0, most)) this.addPane(id);
     this.mark(null);

@@ -137,7 +137,7 @@ class PassesView {
     this.rows = p.changed ? diffRows(this.before.lines, this.after.lines) : [];
     const added = this.rows.filter(r => r.class === "add").length, gone = this.rows.filter(r => r.class === "del").length;
     this.said.textContent = "";
-    this.said.append(el("p", {}, el("b", {}, p.name), " ", el("span", { class: "dim" }, p.summary || "")),
+    add(this.said, el("p", {}, el("b", {}, p.name), " ", el("span", { class: "dim" }, p.summary || "")),
       el("p", { class: "dim" }, p.changed ? `+${added} −${gone} lines (numbers of unnamed values do not count). A line picked goes to Source with the program after this pass.` : "It changed nothing."),
       this.remarks(i).map(diagnosticLine));
     this.lines.show(this.rows);

@@ -125,8 +125,8 @@ class LayoutsView {
     this.places = placesOf(l);
     this.cell = [0, 0];
     this.lanes = null;
-    const most = this.doc.layouts.length && this.canvas.parentNode.clientWidth - 60;
-    this.zoom.value = Math.max(3, Math.min(26, Math.floor(most / this.columns)));
+    const most = this.canvas.parentNode.clientWidth - 40;
+    this.zoom.value = Math.max(2, Math.min(26, Math.floor(most / this.columns)));
     this.note.textContent = `${l.text} of ${l.shape.join("x")} elements of ${l.bits} bits: ` + (l.shared
       ? "a color is a bank, the number the offset in elements" : `a color is a warp, its shade the lane; ${layoutSize(l, "register")} elements a thread`);
     this.fillAccesses();
@@ -167,7 +167,7 @@ class LayoutsView {
     g.textAlign = "center";
     for (let c = 0; c < this.columns; c += every) g.fillText(c, left + c * z + z / 2, top / 2);
     g.textAlign = "right";
-    for (let r = 0; r < this.rows; r += Math.max(1, Math.ceil(12 / z))) g.fillText(r, left - 5, top + r * z + z / 2);
+    for (let r = 0; r < this.rows; r += Math.max(1, 2 ** Math.ceil(Math.log2(12 / z)))) g.fillText(r, left - 5, top + r * z + z / 2);
     this.drawLanes(g, z, left, top);
     g.strokeStyle = text; g.lineWidth = 2;
     g.strokeRect(left + this.cell[1] * z, top + this.cell[0] * z, z, z);

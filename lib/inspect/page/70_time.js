@@ -34,26 +34,24 @@ function timeline(doc, t) {
   t.tracks.forEach((track, i) => picture.append(
     svg("line", { x1: left, x2: width, y1: (i + 1) * row, y2: (i + 1) * row, class: "axis" }),
     svg("text", { x: 0, y: i * row + 19, class: track.kind === "unit" ? "dim" : "" }, track.name)));
-  const tell = el("p", { class: "dim", "aria-live": "polite" }, "hover or tap a span");
+  const parts = [];
   for (const s of t.spans) {
     const [color] = KINDS[s.kind] || KINDS.other, w = Math.max(1, scale(s.end) - scale(s.start) - 1);
     const words = `${t.tracks[s.track].name}: ${s.name}, ${s.kind}, ${(s.end - s.start).toLocaleString("en")} ${unit} from ${s.start.toLocaleString("en")}` + (s.step !== undefined ? `, step ${s.step}` : "");
-    const g = svg("g", { class: "span", style: "cursor:pointer" },
+    const g = svg("g", { class: "span" },
       svg("rect", { x: scale(s.start), y: s.track * row + 4, width: w, height: row - 8, rx: 2, fill: color, "fill-opacity": s.kind === "wait" ? .45 : 1 }),
       svg("title", {}, words));
     if (w > 46) g.append(svg("text", { x: scale(s.start) + 4, y: s.track * row + 19, style: s.kind === "wait" ? "" : "fill:#fff", "clip-path": `inset(0)` }, s.name.slice(0, Math.floor((w - 6) / 6.6))));
-    const say = () => { tell.textContent = words; };
-    g.addEventListener("mouseenter", say);
-    g.addEventListener("click", () => { say(); if (s.line) views.source.go({ file: fileOf(doc, s), line: s.line, machine: 0 }); });
+    parts.push({ node: g, words, place: s.line ? { file: fileOf(doc, s), line: s.line, machine: 0 } : null });
     picture.append(g);
   }
   const ticks = 8;
   for (let i = 0; i <= ticks; i++)
     picture.append(svg("text", { x: Math.min(width - 40, scale(t.length * i / ticks)), y: n * row + 18, class: "dim" }, Math.round(t.length * i / ticks).toLocaleString("en")));
   const kinds = [...new Set(t.spans.map(s => s.kind))];
-  box.append(el("h3", {}, t.source === "measured" ? "Measured" + (t.device ? " on " + t.device : "") : "Modelled", t.step ? `: a step takes ${t.step.toLocaleString("en")} ${unit}` : ""),
+  add(box, el("h3", {}, t.source === "measured" ? "Measured" + (t.device ? " on " + t.device : "") : "Modelled", t.step ? `: a step takes ${t.step.toLocaleString("en")} ${unit}` : ""),
     el("div", { class: "legend" }, kinds.map(k => el("span", {}, el("i", { style: "background:" + (KINDS[k] || KINDS.other)[0] }), (KINDS[k] || KINDS.other)[1]))),
-    el("div", { class: "scroll" }, picture), tell, (t.notes || []).map(note => el("p", { class: "dim" }, note)));
+    withParts(picture, parts, "Hover, tap or arrow keys: a span."), (t.notes || []).map(note => el("p", { class: "dim" }, note)));
   if (t.overhead !== undefined) box.append(el("p", { class: "dim" }, `clock reads cost ${(100 * t.overhead).toFixed(1)} %`));
   if (t.sections && t.sections.length) box.append(el("details", {}, el("summary", {}, "sections as a table"), sections(doc, t)));
   return box;
@@ -74,25 +72,25 @@ function sharedPicture(doc) {
   if (!list.length) return el("p", { class: "dim" }, "No shared memory.");
   const width = 1000, height = 280, left = 70, all = Math.max(doc.resources.shared_bytes, ...list.map(b => b.offset + b.bytes));
   const x = line => left + (width - left) * line / lines, y = byte => height - height * byte / all;
-  const tell = el("p", { class: "dim", "aria-live": "polite" }, "Up: bytes; along: lines of the machine-level text, from a buffer's first to its last use. Hover or tap: a buffer; it links to Source.");
+  const parts = [];
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height + 24}`, width, role: "img", "aria-label": "shared memory over the program" });
   picture.append(svg("rect", { x: left, y: 0, width: width - left, height, fill: "var(--panel)" }));
   list.forEach((b, i) => {
     const slots = Math.max(1, b.slots), h = height * b.bytes / all;
     const words = `${b.name}: ${b.bytes.toLocaleString("en")} bytes at ${b.offset.toLocaleString("en")}, ${plural(slots, "slot")}, lines ${b.first} to ${b.last}, ${b.type}`;
-    const g = svg("g", { style: "cursor:pointer" }, svg("rect", { x: x(b.first), y: y(b.offset + b.bytes), width: Math.max(3, x(b.last + 1) - x(b.first)), height: Math.max(1, h - .5),
+    const g = svg("g", {}, svg("rect", { x: x(b.first), y: y(b.offset + b.bytes), width: Math.max(3, x(b.last + 1) - x(b.first)), height: Math.max(1, h - .5),
       fill: `hsl(${(i * 67) % 360} 50% ${dark() ? 38 : 72}%)` }), svg("title", {}, words));
     for (let s = 1; s < slots && h / slots > 4; s++)
       g.append(svg("line", { x1: x(b.first), x2: x(b.last + 1), y1: y(b.offset + b.bytes * s / slots), y2: y(b.offset + b.bytes * s / slots), stroke: "var(--bg)", "stroke-dasharray": "3 3" }));
-    if (h > 13) g.append(svg("text", { x: x(b.first) + 5, y: y(b.offset + b.bytes) + Math.min(14, h / 2 + 4) }, `${b.name} ${(b.bytes / 1024).toFixed(0)} KiB`));
-    g.addEventListener("mouseenter", () => { tell.textContent = words; });
-    g.addEventListener("click", () => { tell.textContent = words; views.source.go({ ...placeObject(doc, b.line), machine: b.line }); });
+    if (h > 13 && x(b.last + 1) - x(b.first) > 7 * b.name.length + 50) g.append(svg("text", { x: x(b.first) + 5, y: y(b.offset + b.bytes) + Math.min(14, h / 2 + 4) }, `${b.name} ${(b.bytes / 1024).toFixed(0)} KiB`));
+    parts.push({ node: g, words, place: { ...placeObject(doc, b.line), machine: b.line } });
     picture.append(g);
   });
   for (let i = 0; i <= 4; i++)
     picture.append(svg("text", { x: 0, y: Math.max(10, y(all * i / 4)), class: "dim" }, (all * i / 4096).toFixed(0) + " KiB"));
   picture.append(svg("text", { x: left, y: height + 18, class: "dim" }, "line 1"), svg("text", { x: width - 60, y: height + 18, class: "dim" }, "line " + lines));
-  return el("div", { id: "shared" }, el("div", { class: "scroll" }, picture), tell);
+  return el("div", { id: "shared" }, withParts(picture, parts,
+    "Up: bytes; along: lines of the machine-level text, from a buffer's first to its last use. Hover, tap or arrow keys: a buffer."));
 }
 
 // ---- Registers ----
@@ -113,19 +111,18 @@ function registersPicture(doc) {
   const { by, of } = liveRegisters(doc), n = of.length, most = Math.max(1, ...of), limit = doc.target.max_registers;
   const width = 1000, height = 160, left = 70, top = Math.max(most, Math.min(limit, most * 1.2));
   const x = i => left + (width - left) * i / n, y = r => height - height * r / top;
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${height + 24}`, width, role: "img", "aria-label": "live registers by line", style: "cursor:crosshair" });
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height + 24}`, width, role: "img", "aria-label": "live registers by line" });
   picture.append(svg("rect", { x: left, y: 0, width: width - left, height, fill: "var(--panel)" }),
     svg("path", { d: `M${left} ${height}` + of.map((r, i) => `L${x(i).toFixed(1)} ${y(r).toFixed(1)}L${x(i + 1).toFixed(1)} ${y(r).toFixed(1)}`).join("") + `L${width} ${height}Z`, fill: "var(--accent)", "fill-opacity": .55 }));
   if (limit <= top) picture.append(svg("line", { x1: left, x2: width, y1: y(limit), y2: y(limit), stroke: "var(--bad)", "stroke-dasharray": "5 4" }));
   for (const r of [0, Math.round(most / 2), most]) picture.append(svg("text", { x: 0, y: Math.max(10, y(r)), class: "dim" }, r));
   picture.append(svg("text", { x: left, y: height + 18, class: "dim" }, "line 1"), svg("text", { x: width - 60, y: height + 18, class: "dim" }, "line " + n));
-  const tell = el("p", { class: "dim", "aria-live": "polite" }, `By ${by}: at most ${most} at line ${of.indexOf(most) + 1} of the machine level.`);
-  const lineAt = e => { const box = picture.getBoundingClientRect(); return Math.max(1, Math.min(n, 1 + Math.floor(((e.clientX - box.left) / box.width * width - left) / (width - left) * n))); };
   const text = doc.text("program:" + doc.machine);
-  picture.addEventListener("mousemove", e => { const l = lineAt(e); tell.textContent = `line ${l}: ${of[l - 1]} registers: ${text.lines[l - 1].trim().slice(0, 110)}`; });
-  picture.addEventListener("click", e => { const l = lineAt(e); views.source.go({ ...placeObject(doc, l), machine: l }); });
+  const parts = of.map((r, i) => ({ node: svg("rect", { x: x(i), y: 0, width: Math.max(1, x(i + 1) - x(i)), height, fill: "transparent" }),
+    words: `line ${i + 1}: ${plural(r, "register")}: ${text.lines[i].trim().slice(0, 110)}`, place: { ...placeObject(doc, i + 1), machine: i + 1 } }));
+  picture.append(...parts.map(p => p.node));
   const peaks = of.map((r, i) => [r, i + 1]).sort((a, b) => b[0] - a[0]).slice(0, 5);
-  return el("div", { id: "registers" }, el("div", { class: "scroll" }, picture), tell,
+  return el("div", { id: "registers" }, withParts(picture, parts, `By ${by}: at most ${most} at line ${of.indexOf(most) + 1} of the machine level. Hover, tap or arrow keys: a line.`),
     el("details", {}, el("summary", {}, "the five highest lines"), table(["registers", "line", "op"], peaks.map(([r, l]) => el("tr", {}, el("td", { class: "num" }, r),
       el("td", { class: "num" }, el("button", { type: "button", class: "go mono", onclick: () => views.source.go({ ...placeObject(doc, l), machine: l }) }, l)),
       el("td", {}, el("code", {}, text.lines[l - 1].trim().slice(0, 110))))))));

@@ -17,7 +17,7 @@ class MasksView {
     this.canvas.addEventListener("mousemove", e => this.hover(e));
     this.canvas.addEventListener("click", e => this.hover(e));
     this.canvas.addEventListener("keydown", e => this.key(e));
-    main.append(el("h2", {}, m.expression), el("p", {}, `${m.q_len} queries (down), ${m.kv_len} keys (across), blocks of ${m.q_side}x${m.k_side}: ` +
+    add(main, el("h2", {}, m.expression), el("p", {}, `${m.q_len} queries (down), ${m.kv_len} keys (across), blocks of ${m.q_side}x${m.k_side}: ` +
       `${count("#")} full, ${count("+")} partial, ${count(".")} empty (${(100 * count(".") / all).toFixed(1)} %)`),
       (m.ways || []).map(w => el("p", {}, w)),
       el("div", { class: "legend" }, [["var(--accent)", "full"], ["var(--mark)", "partial"], ["var(--panel)", "empty"]].map(([c, w]) =>

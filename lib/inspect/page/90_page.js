@@ -48,7 +48,7 @@ function setTheme(theme) {
 document.addEventListener("keydown", e => {
   if (e.ctrlKey || e.altKey || e.metaKey || /INPUT|SELECT|TEXTAREA/.test(e.target.tagName)) return;
   if (e.key >= "1" && e.key <= String(tabs.length)) openTab(tabs[+e.key - 1][0]);
-  else if (e.key === "/" && open === "source") views.source.panes.find(p => p.element.contains(document.activeElement) || true).search.focus();
+  else if (e.key === "/" && open === "source") (views.source.panes.find(p => p.element.contains(document.activeElement)) || views.source.panes[0]).search.focus();
   else if (e.target.role === "tab" && (e.key === "ArrowRight" || e.key === "ArrowLeft")) {
     const at = tabs.findIndex(t => t[0] === open), next = (at + (e.key === "ArrowRight" ? 1 : tabs.length - 1)) % tabs.length;
     openTab(tabs[next][0]);
