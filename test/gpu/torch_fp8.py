@@ -230,6 +230,13 @@ def test_numbers(device):
                         descale_v=0.02, scale_o=32.0, out_dtype=E4M3,
                         enable_gqa=True)
     assert o.dtype == E4M3 and error(o.double() / 32, want) < 0.06
+    for n in (64, 65, 700):  # keys that grow, into another class of lengths
+        k, v = (random(t, device, 1, 2, n, 64).to(E4M3) for t in "kv")
+        one = random("q", device, 1, 2, 1, 64).to(E4M3)
+        o = tilec.attention(one, k, v, descale_q=0.5, descale_k=0.5,
+                            descale_v=2.0)
+        want = attention(one.double() / 2, k.double() / 2, v.double() * 2)
+        assert error(o, want) < 0.04, n
 
 
 def test_gradients(device):

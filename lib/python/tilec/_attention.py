@@ -218,7 +218,8 @@ def plan_for(spec, q, k, v, captured=()):
            v.shape[3], few, _lengths(spec, q, k), q.shape[2] <= k.shape[2],
            _tensors.contiguous_dim(v), _reuse(q, k, v), _sharing(spec, q, k),
            _pieces(spec, q, k, v), kinds)
-    return _plans.get_or_make(key, lambda: Plan(spec, q, k, v, factors))
+    return _plans.get_or_make(key, lambda: Plan(
+        spec, q, k, v, _factors.tensors(q, factors)))
 
 
 def empty_output(spec, q, v):

@@ -14,6 +14,13 @@ NAMES = ("descale_q", "descale_k", "descale_v", "scale_o")
 _SUFFIX = ".scales"
 
 
+def _filled(q, value):
+    """A tensor of one scale where the value is a number."""
+    number = _tensors.number_of(value)
+    return (value if number is None else
+            _tensors.filled(q, (1,), float(number)))
+
+
 def given(q, values):
     """{name in the kernel: tensor} of the scales that are not None; a number
     scales all elements."""
@@ -21,9 +28,7 @@ def given(q, values):
     for name, value in zip(NAMES, values):
         if value is None:
             continue
-        number = _tensors.number_of(value)
-        if number is not None:
-            value = _tensors.filled(q, (1,), float(number))
+        value = _filled(q, value)
         value = _captured.in_library_of(_tensors.adopt(value, name), q, name)
         found[name + _SUFFIX] = (value if _tensors.rank(value) else
                                  value.reshape(1))
@@ -36,9 +41,17 @@ def of(captured):
     return {known[n]: x for n, x in captured if n in known}
 
 
+def tensors(q, factors):
+    """The same {parameter: tensor}, with numbers as tensors of one scale."""
+    return {name: _filled(q, x) for name, x in factors.items()}
+
+
 def kind(x, of_what):
     """The part of a scale's shape that a plan depends on, as in
-    lib/attention/attention_factors.c: one plan serves all lengths."""
+    lib/attention/attention_factors.c: one plan serves all lengths. A number
+    counts as a tensor of one scale."""
+    if _tensors.number_of(x) is not None:
+        return 1, True
     shape, size = tuple(x.shape), tuple(of_what.shape)
     if len(shape) < 2:
         return len(shape), shape == (1,)
