@@ -7,8 +7,8 @@ import sys
 import typing
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib" /
-                       "python"))
+PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "lib" / "python"
+sys.path.insert(0, str(PACKAGE))
 
 try:
     import torch
@@ -22,15 +22,26 @@ if torch:
                "tilec.integrations.inductor", "tilec.integrations.transformers"]
 
 
+def _is_public(name):
+    return not name.startswith("_") or name.endswith("__")
+
+
+def _is_ours(f):
+    """Whether it is written in the package: dataclasses write some."""
+    return f.__code__.co_filename.startswith(str(PACKAGE))
+
+
 def functions_of(module):
     """(name, function) of the functions, methods of tilec's classes too."""
     for name in module.__all__:
         found = getattr(module, name)
         if inspect.isclass(found) and found.__module__.startswith("tilec"):
             for part, f in vars(found).items():
-                if inspect.isfunction(f) and not part.startswith("_"):
+                f = f.fget if isinstance(f, property) else f
+                if inspect.isfunction(f) and _is_public(part) and \
+                        _is_ours(f):
                     yield "%s.%s" % (name, part), f
-        elif inspect.isfunction(found):
+        elif inspect.isfunction(found) and _is_ours(found):
             yield name, found
 
 

@@ -158,7 +158,9 @@ class Autotuned:
     """A kernel whose tile sizes, warps and so on are chosen by the first call
     with arguments of a kind. See `tilec.autotune`."""
 
-    def __init__(self, text, space, key, runs, cache, options):
+    def __init__(self, text: typing.Any, space: typing.Any, key: typing.Any,
+                 runs: typing.Any, cache: typing.Any,
+                 options: typing.Any) -> None:
         self._source = _kernel.source_of(text)
         self._text, self._options = text, options
         self._space, self._key, self._runs = space, key, runs

@@ -24,7 +24,7 @@ class BundleEntry:
     bytes: int  # of its kernels, shared ones included
 
 
-def load_bundle(source: typing.Union[str, os.PathLike, bytes]) -> None:
+def load_bundle(source: typing.Union[str, os.PathLike[str], bytes]) -> None:
     """Loads a bundle, for all later calls of this process.
 
     source: the file's path, or its bytes. Calls whose plan or kernel is in a

@@ -50,7 +50,7 @@ class Error(ValueError):
     def __init__(self, message: str,
                  diagnostics: typing.Iterable[Diagnostic] = ()) -> None:
         super().__init__(message)
-        self.diagnostics = list(diagnostics)
+        self.diagnostics: typing.List[Diagnostic] = list(diagnostics)
 
 
 class CompileWarning(UserWarning):

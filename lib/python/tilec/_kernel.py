@@ -198,21 +198,21 @@ class Kernel:
     (a number), and does not wait; `synchronize` does.
     """
 
-    def __init__(self, handle, request=None):
+    def __init__(self, handle: typing.Any, request: typing.Any = None) -> None:
         """request: an _inspect.Request, if it was compiled from a text."""
-        self.handle = handle
+        self.handle: typing.Any = handle
         self._request = request
         n = _abi.lib.tilec_kernel_parameter_count(handle)
-        self.parameters = tuple(
+        self.parameters: typing.Tuple[Parameter, ...] = tuple(
             parameter(_abi.lib.tilec_kernel_parameter(
                 handle, C.c_size_t(i)).contents) for i in range(n))
-        self.written = [(i, p.name) for i, p in enumerate(self.parameters)
-                        if p.written]
+        self.written: typing.List[typing.Tuple[int, str]] = [
+            (i, p.name) for i, p in enumerate(self.parameters) if p.written]
         self._ready = {}
-        self.name = _abi.lib.tilec_kernel_name(handle).decode()
-        self.target = _abi.lib.tilec_kernel_target(handle).decode()
+        self.name: str = _abi.lib.tilec_kernel_name(handle).decode()
+        self.target: str = _abi.lib.tilec_kernel_target(handle).decode()
 
-    def __del__(self):
+    def __del__(self) -> None:
         # A process that ends takes modules apart, this one's too.
         if getattr(self, "handle", None) and not sys.is_finalizing():
             _abi.lib.tilec_kernel_free(self.handle)
@@ -262,10 +262,10 @@ class Kernel:
             _abi.lib.tilec_free(data)
         return found if what == "cubin" else found.decode()
 
-    def inspect(self, path: typing.Union[str, os.PathLike, None] = None, *,
+    def inspect(self, path: typing.Union[str, os.PathLike[str], None] = None, *,
                 target: typing.Optional[str] = None,
                 against: typing.Union[
-                    "Kernel", str, os.PathLike, None] = None,
+                    "Kernel", str, os.PathLike[str], None] = None,
                 show: bool = True) -> str:
         """Opens a page in the browser that shows what the compiler did to
         this kernel and why (docs/inspector.md). Returns the path of the page.
@@ -403,7 +403,8 @@ def compile(text: str, *, name: typing.Optional[str] = None,
 class _Launcher:
     """A kernel that is compiled for the arguments of its calls."""
 
-    def __init__(self, text, options):
+    def __init__(self, text: str,
+                 options: typing.Dict[str, typing.Any]) -> None:
         _code(text)
         self._text, self._options = text, options
         self._kernels, self._lock = [], threading.Lock()

@@ -11,6 +11,7 @@ import dataclasses
 import typing
 
 from . import _abi, _attention, _captured, _context, _plan, _tensors, _texts
+from ._types import AnyTensor
 
 DENSE, RAGGED, PAGED, INDEXED = range(4)
 FACTORS = ("descale_k", "descale_v")
@@ -161,24 +162,29 @@ class Schedule:
     gives. For all layers of a step; `update` makes it again, in the same
     memory, for other lengths."""
 
-    def __init__(self, plan, tensors, places, size, captured=()):
+    def __init__(self, plan: typing.Any, tensors: typing.Any,
+                 places: typing.Any, size: int,
+                 captured: typing.Sequence[typing.Any] = ()) -> None:
         """places: as they were given, of other ints too; captured: [(name,
         value)] of the mask."""
-        self.plan, self._places, self._tensors = plan, places, tensors
+        self.plan: typing.Any = plan
+        self._places, self._tensors = places, tensors
         self._captured = captured
         self._made_for = _described(plan.spec, places=places, **tensors)
         self._repeated = None  # what `update` calls
-        self.memory = _tensors.Memory(tensors["q"], size)
+        self.memory: _tensors.Memory = _tensors.Memory(tensors["q"], size)
         self.update()
 
-    kind = None  # of those that callers have: equal if good for equal calls
+    # Of those that callers have: equal if good for equal calls.
+    kind: typing.Optional[int] = None
 
-    def named(self):
+    def named(self) -> "Schedule":
         self.kind = _kinds_of_schedules.setdefault(
             tuple(self._made_for.items()), len(_kinds_of_schedules))
         return self
 
-    def check(self, spec, q, k, v, places):
+    def check(self, spec: typing.Any, q: AnyTensor, k: AnyTensor, v: AnyTensor,
+              places: typing.Any) -> None:
         """Refuses tensors of other shapes than it was made for."""
         got = _described(spec, q, k, v, places)
         for name, made_for in self._made_for.items():

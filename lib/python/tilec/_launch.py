@@ -15,6 +15,7 @@ import importlib.util
 import itertools
 import os
 import sys
+import typing
 import warnings
 import weakref
 
@@ -101,7 +102,7 @@ class check_memory:
     Not while a CUDA graph is captured; graphs that were captured check
     nothing."""
 
-    def __init__(self, on: bool = True):
+    def __init__(self, on: bool = True) -> None:
         self._before = _context.checks_memory
         self._set(on)
 
@@ -111,10 +112,10 @@ class check_memory:
         for s in list(_structs):
             s.options.check_memory = on
 
-    def __enter__(self):
+    def __enter__(self) -> "check_memory":
         return self
 
-    def __exit__(self, *failure):
+    def __exit__(self, *failure: typing.Any) -> None:
         self._set(self._before)
 
 

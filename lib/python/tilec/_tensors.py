@@ -6,6 +6,7 @@ Each library is imported only when one of its tensors arrives.
 import ctypes as C
 import functools
 import sys
+import typing
 
 from . import _abi
 from ._texts import encoded
@@ -382,8 +383,10 @@ class Aligned:
 class Memory:
     """size bytes on the device of like, aligned to 256."""
 
-    def __init__(self, like, size):
-        self.size, self.address = size, None
+    def __init__(self, like: typing.Any, size: int) -> None:
+        self.size: int = size
+        self.address: typing.Optional[int] = None
+        self.owner: typing.Any = None
         if not size:
             return
         if is_torch(like):
@@ -396,7 +399,7 @@ class Memory:
             start = self.owner.ctypes.data
         self.address = (start + 255) & ~255
 
-    def record_stream(self, stream):
+    def record_stream(self, stream: int) -> None:
         """Keeps torch from reusing it before that stream (a number), if it is
         not the current one, is done with it."""
         if self.address is None or device_of(self.owner)[0] != CUDA:

@@ -15,6 +15,7 @@ logsumexp in float32, [batch, heads, length], or [heads, length] of packed
 sequences. There are no probabilities in memory to return.
 """
 import typing
+from typing import Optional
 
 import torch
 
@@ -27,7 +28,6 @@ __all__ = ["flash_attn_func", "flash_attn_kvpacked_func",
            "flash_attn_varlen_qkvpacked_func", "flash_attn_with_kvcache"]
 
 Tensor = torch.Tensor
-Optional = typing.Optional
 Window = typing.Tuple[int, int]
 Result = typing.Union[
     Tensor, typing.Tuple[Tensor, Tensor], typing.Tuple[Tensor, Tensor, None]]

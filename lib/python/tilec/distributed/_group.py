@@ -6,6 +6,7 @@ import datetime
 import pickle
 import threading
 import time
+import typing
 
 import torch
 import torch.distributed as dist
@@ -17,9 +18,9 @@ _POLL = 0.5
 class LostRank(RuntimeError):
     """A rank that does not answer; `ranks`: which, as the group counts them."""
 
-    def __init__(self, message, ranks):
+    def __init__(self, message: str, ranks: typing.Sequence[int]) -> None:
         super().__init__(message)
-        self.ranks = ranks
+        self.ranks: typing.Sequence[int] = ranks
 
 
 class Group:

@@ -18,6 +18,7 @@ import torch
 
 Rank = typing.Optional[int]  # None: one's own
 Parts = typing.Sequence[typing.Sequence[typing.Tuple[int, int]]]
+Runs = typing.Tuple[typing.Tuple[typing.Tuple[int, int], ...], ...]
 Device = typing.Union[torch.device, str, int, None]
 
 ALIGN = 128  # runs begin at multiples of the kernels' blocks
@@ -72,9 +73,10 @@ class Sharding:
     """A part of the sequence for each rank; `rank` is one's own."""
 
     def __init__(self, length: int, parts: Parts, rank: int = 0) -> None:
-        self.length, self.rank = int(length), int(rank)
-        self.parts = tuple(tuple((int(a), int(b)) for a, b in part)
-                           for part in parts)
+        self.length: int = int(length)
+        self.rank: int = int(rank)
+        self.parts: Runs = tuple(tuple((int(a), int(b)) for a, b in part)
+                                 for part in parts)
         all_runs = sorted(run for part in self.parts for run in part)
         if coalesced(all_runs) != coalesced([(0, self.length)]) or any(
                 a >= b for a, b in all_runs) or any(
@@ -87,17 +89,17 @@ class Sharding:
             raise ValueError("rank is %d of %d" % (rank, len(self.parts)))
 
     @property
-    def ranks(self):
+    def ranks(self) -> int:
         return len(self.parts)
 
     @property
-    def key(self):
+    def key(self) -> typing.Tuple[typing.Any, ...]:
         return self.length, self.parts
 
     def digest(self) -> str:
         return hashlib.sha256(repr(self.key).encode()).hexdigest()[:16]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Sharding(%d, %s, rank=%d)" % (
             self.length, self.parts if self.ranks < 5 else "..", self.rank)
 
