@@ -75,6 +75,10 @@ def decompose(op):
     if op is None or op in _decompositions:
         return False
     found = torch._decomp.get_decompositions([op])
+    made = torch._library.custom_ops.OPDEFS.get(getattr(
+        getattr(op, "_schema", None), "name", None))
+    if made is not None:  # of torch.library.custom_op: its Python function
+        found[op] = made._init_fn
     _decompositions.update(found)
     return op in found
 
