@@ -253,7 +253,7 @@ def test_dropout_flash(device):
 
 
 def flash(q, k, v, causal=False, window_size=(-1, -1), softcap=0.0,
-          alibi_slopes=None, softmax_scale=None, **_):
+          alibi_slopes=None, softmax_scale=None, attention_chunk=0, **_):
     """[B, M, H, D] by flash-attn's documentation: o, lse."""
     q, k, v = (x.double().transpose(1, 2) for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -273,6 +273,8 @@ def flash(q, k, v, causal=False, window_size=(-1, -1), softcap=0.0,
         s = s.masked_fill(j < i - left, -INF)
     if right >= 0:
         s = s.masked_fill(j > i + right, -INF)
+    if attention_chunk:
+        s = s.masked_fill(i // attention_chunk != j // attention_chunk, -INF)
     lse = torch.logsumexp(s, -1)
     p = torch.exp(s - lse.masked_fill(lse == -INF, 0)[..., None])
     return (p @ v).transpose(1, 2), lse
@@ -285,6 +287,8 @@ def variants(device, b, h):
     yield dict(causal=True, softcap=3.0, softmax_scale=0.4)
     yield dict(window_size=(9, 4))
     yield dict(causal=True, window_size=(11, 5))
+    yield dict(causal=True, attention_chunk=8)
+    yield dict(window_size=(9, 4), attention_chunk=7, alibi_slopes=slopes)
     yield dict(window_size=(-1, 6), alibi_slopes=slopes)
     yield dict(causal=True, alibi_slopes=slopes, softcap=5.0)
     yield dict(alibi_slopes=torch.rand(b, h).to(device))
@@ -485,8 +489,10 @@ def test_flash_cache_places(device):
     near(flash_attn.flash_attn_with_kvcache(q, *rows),
          cached(q, rows, [33, 33])[0])
     pads = torch.tensor([3, 30], dtype=torch.int32, device=device)
-    near(flash_attn.flash_attn_with_kvcache(q, *rows, cache_leftpad=pads),
-         cached(q, rows, [33, 33], [3, 30])[0])
+    for chunk in (0, 4):
+        near(flash_attn.flash_attn_with_kvcache(
+            q, *rows, cache_leftpad=pads, attention_chunk=chunk),
+            cached(q, rows, [33, 33], [3, 30], attention_chunk=chunk)[0])
 
 
 def test_flash_cache_ragged(device):
@@ -516,17 +522,24 @@ def test_flash_paged_varlen(device):
     torch.manual_seed(1)
     v, _ = paged(rows[1], 16, device)
     flat = [torch.cat([x[i, :n] for i, n in enumerate(lk)]) for x in rows]
-    near(flash_attn.flash_attn_varlen_func(
-        q, k, v, starts_of(lq, device), starts_of(lk, device), 20, 40,
-        causal=True, block_table=table),
-        flash_each(q, *flat, lq, lk, causal=True)[0])
+    want = flash_each(q, *flat, lq, lk, causal=True)[0]
+    starts, used = starts_of(lk, device), torch.tensor(
+        lk, dtype=torch.int32, device=device)
+    for starts, more in ((starts, {}), (None, dict(seqused_k=used))):
+        near(flash_attn.flash_attn_varlen_func(
+            q, k, v, starts_of(lq, device), starts, 20, 40, causal=True,
+            block_table=table, **more), want)
 
 
 def test_flash_refuses(device):
     q = randn(device, 1, 5, 2, 16, grad=False)
     attend = flash_attn.flash_attn_func
-    refused(NotImplementedError, "tilec has no attention_chunk",
-            lambda: attend(q, q, q, attention_chunk=4))
+    refused(ValueError, "attention_chunk is -4, expected",
+            lambda: attend(q, q, q, attention_chunk=-4))
+    refused(NotImplementedError, "tilec has no seqused_k", lambda:
+            flash_attn.flash_attn_varlen_func(
+                q[0], q[0], q[0], starts_of([5], device),
+                starts_of([5], device), 5, 5, seqused_k=q))
     refused(NotImplementedError, "tilec has no qv", lambda: attend(
         q, q, q, qv=q))
     refused(ValueError, "alibi_slopes has 3 dims", lambda: attend(

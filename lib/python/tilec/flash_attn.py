@@ -44,11 +44,33 @@ func @distance_bias(%%score: f32, %%b: i32, %%h: i32, %%q: i32, %%k: i32%s) -> f
 """
 _SLOPES = {1: ("%slopes: tensor<[?] x f32>", "%h"),
            2: ("%slopes: tensor<[?, ?] x f32>", "%b, %h")}
-_DENSE = (", %q_len: i32, %kv_len: i32", "  %at = %q + (%kv_len - %q_len)")
-_CACHE = ("", "  %at = %q")
-_PACKED = (", %q_starts: tensor<[?] x i32>, %k_starts: tensor<[?] x i32>",
-           "  %i = bisect(%q_starts, %q)\n"
-           "  %at = %q - %q_starts[%i] + %k_starts[%i]")
+# Within chunks of c keys of one sequence.
+_CHUNK = """
+func @same_chunk(%%b: i32, %%h: i32, %%q: i32, %%k: i32%s, %%chunk: i32) -> i1 {
+%s
+  %%first = %s
+  return (%%at - %%first) / %%chunk == (%%k - %%first) / %%chunk
+}
+"""
+
+
+class _Places(typing.NamedTuple):
+    """How a mod finds the key that a query is aligned to."""
+
+    parameters: str
+    lines: str  # they define %at
+    first: str = "0"  # the first key of the sequence
+
+
+_DENSE = _Places(", %q_len: i32, %kv_len: i32",
+                 "  %at = %q + (%kv_len - %q_len)")
+_CACHE = _Places("", "  %at = %q")
+_PADDED_CACHE = _Places(", %starts: tensor<[?] x i32>", "  %at = %q",
+                        "%starts[%b]")
+_PACKED = _Places(
+    ", %q_starts: tensor<[?] x i32>, %k_starts: tensor<[?] x i32>",
+    "  %i = bisect(%q_starts, %q)\n"
+    "  %at = %q - %q_starts[%i] + %k_starts[%i]", "%k_starts[%i - 1]")
 
 
 def _instead(**given):
@@ -58,7 +80,6 @@ def _instead(**given):
             raise NotImplementedError("tilec has no %s: %s" % (name, advice))
 
 
-_CHUNKS = 'mask_mod="chunked_causal(c=..)" of tilec.attention has chunks'
 _QV = ("tilec.attention takes q and k of another head dim than v: join qv to "
        "q, and v to k")
 
@@ -82,12 +103,23 @@ def _score(softcap, slopes, places):
             raise ValueError("alibi_slopes has %d dims, expected 1 or 2: "
                              "[heads] or [batch, heads]" % slopes.dim())
         parameter, at = _SLOPES[slopes.dim()]
-        parameters, lines = places
         names.append("distance_bias")
-        text = _ALIBI % (parameters + ", " + parameter, lines, at)
+        text = _ALIBI % (places.parameters + ", " + parameter, places.lines,
+                         at)
         captured["slopes"] = slopes
     return dict(score_mod=", ".join(names) + text if names else None,
                 **captured)
+
+
+def _chunked(mask, chunk, places):
+    """A mask of _dense_mask and the others, within chunks too; 0: none."""
+    if not chunk:
+        return mask
+    if chunk < 0:
+        raise ValueError("attention_chunk is %d, expected a number of keys, or "
+                         "0" % chunk)
+    names = " & ".join([*filter(None, [mask.get("mask_mod")]), "same_chunk"])
+    return {**mask, "chunk": chunk, "mask_mod": names + _CHUNK % places}
 
 
 def _bounds(left, right):
@@ -154,15 +186,17 @@ def flash_attn_func(
     softmax_scale: None: 1 / sqrt(D). causal: query i of M sees keys up to i +
     N - M. window_size (left, right): keys from i + N - M - left to i + N - M +
     right; -1: any. softcap: c tanh(score / c). alibi_slopes [HQ] or [B, HQ]:
-    -slope |i + N - M - j| is added. A query that sees no key gets 0, and lse
+    -slope |i + N - M - j| is added. attention_chunk c: only keys of the chunk
+    of c keys that key i + N - M is in. A query that sees no key gets 0, and lse
     -inf.
     """
-    _instead(qv=(qv, _QV), attention_chunk=(attention_chunk, _CHUNKS))
+    _instead(qv=(qv, _QV))
     left, right = _window(window_size, causal)
     out, lse = _api.attention(
         *_heads_first(q, k, v), scale=softmax_scale,
         **_options(dropout_p, deterministic, q_descale, k_descale, v_descale),
-        **_dense_mask(left, right, q.shape[1] == k.shape[1]),
+        **_chunked(_dense_mask(left, right, q.shape[1] == k.shape[1]),
+                   attention_chunk, _DENSE),
         **_score(softcap, alibi_slopes, _DENSE))
     out = out.transpose(1, 2)
     return (out, lse, None) if return_attn_probs else out
@@ -211,7 +245,7 @@ def _cache_mask(left, right):
 
 def flash_attn_varlen_func(
         q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor,
-        cu_seqlens_k: Tensor, max_seqlen_q: int, max_seqlen_k: int,
+        cu_seqlens_k: Optional[Tensor], max_seqlen_q: int, max_seqlen_k: int,
         dropout_p: float = 0.0, softmax_scale: Optional[float] = None,
         causal: bool = False, window_size: Window = _EVERYWHERE,
         softcap: float = 0.0, alibi_slopes: Optional[Tensor] = None,
@@ -227,15 +261,17 @@ def flash_attn_varlen_func(
     cu_seqlens_q[i + 1] - 1 are those of sequence i, keys likewise. For
     self-attention give one tensor for both: loops then are bounded in both
     directions. With block_table [B, pages] k and v are a paged cache, [pages,
-    page, HK, D]; forward only.
+    page, HK, D], whose lengths are seqused_k [B], or follow from cu_seqlens_k;
+    forward only.
     """
-    _instead(qv=(qv, _QV), attention_chunk=(attention_chunk, _CHUNKS),
+    paged = block_table is not None
+    _instead(qv=(qv, _QV),
              seqused_q=(seqused_q, "leave unused queries out, and out of "
                         "cu_seqlens_q"),
-             seqused_k=(seqused_k, "kv_lens of tilec.attention are the keys "
-                        "used of a cache"))
+             seqused_k=(None if paged else seqused_k,
+                        "with block_table alone; kv_lens of tilec.attention "
+                        "are the keys used of a cache"))
     left, right = _window(window_size, causal)
-    paged = block_table is not None
     if paged or (max_seqlen_q <= _FEW_QUERIES and not dropout_p and
                  not _needs_grad(q, k, v, alibi_slopes)):
         _instead(dropout_p=(dropout_p if paged else 0,
@@ -243,10 +279,12 @@ def flash_attn_varlen_func(
         places = dict(cu_seqlens_k=cu_seqlens_k)
         if paged:
             k, v = _heads_first(k, v)
-            places = dict(kv_lens=cu_seqlens_k.diff(), page_table=block_table)
+            places = dict(page_table=block_table, kv_lens=cu_seqlens_k.diff()
+                          if seqused_k is None else seqused_k)
         out, lse = _api.attention(
             q, k, v, scale=softmax_scale, return_lse=True,
-            cu_seqlens_q=cu_seqlens_q, **places, **_cache_mask(left, right),
+            cu_seqlens_q=cu_seqlens_q, **places,
+            **_chunked(_cache_mask(left, right), attention_chunk, _CACHE),
             **_score(softcap, alibi_slopes, _CACHE))
         return (out, lse.t(), None) if return_attn_probs else out
     if alibi_slopes is not None and alibi_slopes.dim() == 2:
@@ -255,8 +293,9 @@ def flash_attn_varlen_func(
     out, lse = _api.attention(
         *(_of_packed(x, n) for x, n in ((q, "q"), (k, "k"), (v, "v"))),
         scale=softmax_scale, **_options(dropout_p, deterministic),
-        **_together(_packed_mask(left, right, cu_seqlens_q, cu_seqlens_k),
-                    _score(softcap, alibi_slopes, _PACKED)))
+        **_together(_chunked(
+            _packed_mask(left, right, cu_seqlens_q, cu_seqlens_k),
+            attention_chunk, _PACKED), _score(softcap, alibi_slopes, _PACKED)))
     out = out[0].transpose(0, 1)
     return (out, lse[0], None) if return_attn_probs else out
 
@@ -349,12 +388,13 @@ def flash_attn_with_kvcache(
     name). cache_seqlens: how many keys each has before k and v; None: N.
     k, v [B, new, HK, D], or with cu_seqlens_k_new [T, HK, D], are written to
     the cache in place, rotated by rotary_cos, rotary_sin [positions, R / 2], as
-    q is. cache_leftpad [B]: where keys begin.
+    q is. cache_leftpad [B]: where keys begin. attention_chunk: as of
+    flash_attn_func, counted from where keys begin.
     Gives out, with return_softmax_lse also the logsumexp [B, HQ, M] ([HQ, T]).
     """
-    _instead(qv=(qv, _QV), attention_chunk=(attention_chunk, _CHUNKS),
-             rotary_seqlens=(rotary_seqlens, "positions= of tilec.append says "
-                             "where rotary embedding begins"))
+    _instead(qv=(qv, _QV), rotary_seqlens=(rotary_seqlens, "positions= of tilec.append "
+                                           "says where rotary embedding "
+                                           "begins"))
     left, right = _window(window_size, causal)
     table = page_table if block_table is None else block_table
     batch = (cu_seqlens_q.numel() - 1 if cu_seqlens_q is not None else
@@ -383,6 +423,8 @@ def flash_attn_with_kvcache(
         mask["mask_mod"] = " & ".join(
             [*filter(None, [mask.get("mask_mod")]), "valid_from"])
         mask["starts"] = cache_leftpad
+    mask = _chunked(mask, attention_chunk,
+                    _CACHE if cache_leftpad is None else _PADDED_CACHE)
     if cu_seqlens_q is not None:
         places["cu_seqlens_q"] = cu_seqlens_q
     out, lse = _api.attention(
