@@ -174,6 +174,25 @@ static const role roles[] = {
     {"layernorm", "mean", "M", true, 0},
     {"layernorm", "rstd", "M", true, 0},
     {"layernorm", "eps", NULL, false, 1e-5},
+    {"sample", "logits", "MN", false, 0},
+    {"sample", "tokens", "M", true, 0},
+    {"sample", "temperature", "M", false, 0.7},
+    {"sample", "top_k", "M", false, 40},
+    {"sample", "top_p", "M", false, 0.4},
+    {"sample", "min_p", "M", false, 0.001},
+    {"sample", "seeds", "M", false, 1000},
+    {"dropout", "x", "N", false, 0},
+    {"dropout", "y", "N", true, 0},
+    {"dropout", "p", NULL, false, 0.3},
+    {"dropout", "seed", NULL, false, 7},
+    {"histogram*", "x", "N", false, 60},
+    {"histogram_into", "counts", "CK", true, 1},
+    {"histogram*", "counts", "K", true, 1},
+    {"hadamard", "x", "MN", false, 0},
+    {"hadamard", "y", "MN", true, 0},
+    {"hadamard", "scale", NULL, false, 0.125},
+    {"fft_*", "x", "BMN", false, 0},
+    {"fft_*", "y", "BMN", true, 0},
 };
 
 static bool is_kernel(const char *pattern, const char *name)
@@ -320,6 +339,14 @@ static bool parse_file(tc_module *m, const char *path)
     return tc_parse(m, source);
 }
 
+/* What of kernels/std these kernels call. */
+static bool parse_std(tc_module *m, const char *kernel)
+{
+    return (strcmp(kernel, "sample") != 0 && strcmp(kernel, "dropout") != 0) ||
+           (parse_file(m, "kernels/std/random.tile") &&
+            parse_file(m, "kernels/std/math.tile"));
+}
+
 /* The kernel's file, and the mods. */
 static bool parse_kernel(tc_module *m, const char *kernel)
 {
@@ -329,6 +356,10 @@ static bool parse_kernel(tc_module *m, const char *kernel)
         {"flash_attention", "tutorial/05_flash_attention"},
         {"quantize", "quantize"},
         {"copy_values", "project"},
+        {"sample", "sampling"},
+        {"histogram_", "histogram"},
+        {"hadamard", "butterflies"},
+        {"fft_", "butterflies"},
         {"linear", "linear"},
         {"grouped_", "grouped"},
         {"expert_", "experts"},
@@ -341,7 +372,8 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     snprintf(path, sizeof path, "kernels/%s.tile", file);
     if (strncmp(kernel, "paged", 5) == 0)
         strcpy(path, "test/machine/paged.tile");
-    return parse_file(m, path) && parse_file(m, "kernels/mods/masks.tile") &&
+    return parse_std(m, kernel) && parse_file(m, path) &&
+           parse_file(m, "kernels/mods/masks.tile") &&
            parse_file(m, "kernels/mods/scores.tile") &&
            parse_file(m, "kernels/mods/blocks.tile") &&
            parse_file(m, "kernels/mods/descales.tile") &&

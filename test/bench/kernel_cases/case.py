@@ -13,6 +13,9 @@ class Case:
                         gives a function without arguments: a launch, which
                         returns its results
         variants()      the same, more of tilec's
+        error(s, results, wanted)
+                        how wrong results of a set are, where the largest
+                        difference from the reference does not say it
     """
 
     flops = 0

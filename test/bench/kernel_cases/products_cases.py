@@ -172,6 +172,41 @@ class LinearFp8(Product):
         return ((s["x"].float() * f) @ (s["w"].float() * g).T,)
 
 
+class LinearInt8(LinearW8):
+    """torch multiplies in ints, then scales; `int_mm` is the product alone."""
+
+    word, name, weight = "linear_int8", "linear_int8", 1
+    bindings = dict(TY="bf16")
+
+    def inputs(self):
+        m, n, k = self.size
+        x, w = (torch.randint(-128, 128, (side, k), device="cuda",
+                              dtype=torch.int8) for side in (m, n))
+        return dict(x=x, w=w, x_factors=torch.rand(m, device="cuda"),
+                    w_factors=torch.rand(n, device="cuda"), y=randn(m, n))
+
+    def arguments(self, s):
+        return [s[name] for name in
+                ("x", "x_factors", "w", "w_factors", "y")]
+
+    def torch(self, s):
+        y = torch._int_mm(s["x"], s["w"].T).float()
+        return ((y * s["x_factors"][:, None] * s["w_factors"]).bfloat16(),)
+
+    def reference(self, s):
+        x, w = (s[n].float() * s[n + "_factors"][:, None] for n in "xw")
+        return (x @ w.T,)
+
+    def contenders(self):
+        def int_mm(s):
+            self.product = torch._int_mm(s["x"], s["w"].T)
+            return ()
+        return {"tilec": self.tilec(*self.tiles[0]),
+                "torch": torch_function(self.torch),
+                "compiled": torch_function(self.torch, compiled=True),
+                "int_mm": torch_function(int_mm)}
+
+
 class Grouped(Product):
     """size: rows, columns, depth, groups of random sizes."""
 
@@ -292,6 +327,7 @@ def tiles(*choices):
 
 WIDE = tiles((8, 128, 192, 64), (8, 128, 128, 64), (8, 128, 256, 64))
 BIG = tiles((8, 128, 256, 64), (8, 128, 128, 64), (12, 192, 160, 64))
+INTS = tiles((8, 128, 256, 128), (8, 128, 128, 128), (8, 256, 128, 128))
 MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
 TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
 PAIRS = tiles((8, 128, 128, 64), (8, 128, 96, 64), (8, 128, 64, 64))
@@ -324,6 +360,8 @@ CASES = [
                                        (8, dict(BM=256, BN=128))]),
     LinearFp8(8192, 8192, 8192, tiles=[(8, dict(BM=128, BN=128)),
                                        (8, dict(BM=256, BN=128))]),
+    LinearInt8(4096, 4096, 4096, tiles=INTS),
+    LinearInt8(8192, 8192, 8192, tiles=INTS),
     Grouped(8192, 4096, 4096, 8, tiles=BIG[:2]),
     Grouped(16384, 2048, 4096, 32, tiles=BIG[:2]),
     ExpertUp(4096, 4096, 4096, 8, tiles=WIDE),
