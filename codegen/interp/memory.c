@@ -251,7 +251,7 @@ static tc_ipoison where_poison(const access *a, uint32_t i)
     return a->memory->poison[a->is_block ? 0 : i];
 }
 
-static tc_inum pad_of(const tc_op *op, tc_kind kind)
+tc_inum tc_interp_pad(const tc_op *op, tc_kind kind)
 {
     const tc_attr *pad = tc_op_attr(op, "pad");
     if (pad->kind == TC_ATTR_NONE || kind > TC_F64)
@@ -266,7 +266,7 @@ bool tc_interp_load(tc_interp *it, const tc_op *op)
     access a = access_of(it, op, 1, op->out[0], "reads");
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     const tc_ivalue *other = op->nin > 2 ? tc_ivalue_of(op->in[2]) : NULL;
-    tc_inum pad = pad_of(op, a.kind);
+    tc_inum pad = tc_interp_pad(op, a.kind);
     for (uint32_t i = 0; i < out->n; i++) {
         tc_ipoison poison;
         bool ok = true, wanted = is_wanted(&a, i, &poison);
@@ -374,7 +374,7 @@ bool tc_interp_gather_op(tc_interp *it, const tc_op *op)
     tc_ivalue *out = tc_ivalue_of(op->out[0]);
     const tc_launch_arg *arg = &it->args[tc_ivalue_of(op->in[0])->tensor];
     const tc_type *t = op->in[0]->type;
-    tc_inum pad = pad_of(op, t->elem->kind);
+    tc_inum pad = tc_interp_pad(op, t->elem->kind);
     int64_t bytes = tc_type_bytes(t->elem);
     for (uint32_t i = 0; i < out->n; i++) {
         int64_t at = 0;

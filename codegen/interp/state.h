@@ -259,6 +259,8 @@ uint32_t tc_interp_encode(const int32_t *sides, unsigned rank,
 /* memory.c. An element in memory. */
 tc_inum tc_interp_read(tc_kind kind, const void *p);
 void tc_interp_write(tc_kind kind, void *p, tc_inum x);
+/* What an op gives for elements that are not there. */
+tc_inum tc_interp_pad(const tc_op *op, tc_kind kind);
 /* Where an element of a window is: its address, or NULL outside of the tensor,
  * where *allowed says whether the op's boundary has that. *virtual_address: as
  * if the tensor had no end. */
@@ -384,12 +386,12 @@ tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_atomic, tc_interp_follow, tc_interp_smem_alloc,
     tc_interp_smem_index, tc_interp_smem_trans, tc_interp_smem_slice,
     tc_interp_smem_load, tc_interp_smem_store, tc_interp_smem_copy,
-    tc_interp_barrier, tc_interp_async_copy, tc_interp_async_commit,
-    tc_interp_async_wait, tc_interp_mma, tc_interp_mma_wait,
-    tc_interp_warp_groups, tc_interp_mbarrier_alloc, tc_interp_mbarrier_wait,
-    tc_interp_mbarrier_arrive, tc_interp_tma_load, tc_interp_tma_prefetch,
-    tc_interp_tma_store, tc_interp_tma_store_wait, tc_interp_fence_async,
-    tc_interp_turn, tc_interp_smem_store_scalar, tc_interp_smem_load_scalar,
-    tc_interp_next_tile, tc_interp_end_tiles;
+    tc_interp_smem_take, tc_interp_barrier, tc_interp_async_copy,
+    tc_interp_async_commit, tc_interp_async_wait, tc_interp_mma,
+    tc_interp_mma_wait, tc_interp_warp_groups, tc_interp_mbarrier_alloc,
+    tc_interp_mbarrier_wait, tc_interp_mbarrier_arrive, tc_interp_tma_load,
+    tc_interp_tma_prefetch, tc_interp_tma_store, tc_interp_tma_store_wait,
+    tc_interp_fence_async, tc_interp_turn, tc_interp_smem_store_scalar,
+    tc_interp_smem_load_scalar, tc_interp_next_tile, tc_interp_end_tiles;
 
 #endif

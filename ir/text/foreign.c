@@ -109,6 +109,7 @@ static const tc_foreign types[] = {
 /* A function of kernels/std. */
 #define STD(call)  "write @" call ", a function of the library"
 #define PART       "write x[:, 32 +: 32]: the offset is known at compile time"
+#define WITH_TILE  "write x[:, %j], %j an int or a tile of ints"
 #define WITH_SORT  "write %v, %i = sort %x, range(64) axis(0)"
 #define WITH_INDEX "write reduce %v, range(64) axis(0) (..) { yield .. }"
 #define EMPTY_TILE "write splat(0.0, tile<64x32 x f32>)"
@@ -225,6 +226,9 @@ static const tc_foreign ops[] = {
     {"chunk", "slice", PART},
     {"extract", "slice", PART},
     {"extract_slice", "slice", PART},
+    {"take_along_axis", "take", WITH_TILE},
+    {"take_along_dim", "take", WITH_TILE},
+    {"index_select", "take", WITH_TILE},
     {"deinterleave", "slice", "write x[:, 0 +: 32 step 2]"},
     {"mean", NULL, "write sum(x, axis=1) and divide by the length"},
     {"argmax", NULL, WITH_INDEX},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brackets after an expression: a block or a gather of a tensor, new axes and
- * parts of a tile.
+ * Brackets after an expression: a block or a gather of a tensor; new axes,
+ * parts and elements of a tile.
  */
 #include "ir/text/parse.h"
 
@@ -12,8 +12,9 @@ typedef enum index_kind { INDEX_ALL, INDEX_NONE, INDEX_VALUE } index_kind;
 typedef struct index_item {
     index_kind kind;
     const tc_dim *side; /* offset +: side; NULL: no side */
-    const tc_dim *at;   /* of a tile: the offset */
+    const tc_dim *at;   /* of a part of a tile: the offset */
     int64_t step;       /* of a tile; 0: none is given */
+    bool gone;          /* of a tile: the axis is left out */
 } index_item;
 
 /* The items between the brackets. Offsets are in `offsets`, one an item. */
@@ -24,6 +25,24 @@ typedef struct index_list {
     tc_operands offsets;
 } index_list;
 
+/* Does the item have a `+:`? */
+static bool has_side(const tc_parser *p)
+{
+    unsigned depth = 0;
+    for (unsigned i = 0;; i++) {
+        tc_token_kind kind = tc_parser_peek(p, i)->kind;
+        bool opens = kind == TC_TOKEN_LPAREN || kind == TC_TOKEN_LBRACKET;
+        bool closes = kind == TC_TOKEN_RPAREN || kind == TC_TOKEN_RBRACKET;
+        if (kind == TC_TOKEN_SIDE && depth == 0)
+            return true;
+        if (kind == TC_TOKEN_END || (depth == 0 && closes) ||
+            (depth == 0 && kind == TC_TOKEN_COMMA))
+            return false;
+        depth += opens;
+        depth -= closes;
+    }
+}
+
 /* `16 +: 32 step 2` of a tile: where it lies is known at compile time. */
 static bool parse_part(tc_parser *p, index_list *list, index_item *item)
 {
@@ -33,11 +52,9 @@ static bool parse_part(tc_parser *p, index_list *list, index_item *item)
         return tc_error(p->cx, tc_parser_loc(p),
                         "the place of a part of a tile is known at compile "
                         "time: expected numbers and parameters, `offset +: "
-                        "side`");
-    if (!tc_parse_size(p, &item->at))
+                        "side`, or an index alone");
+    if (!tc_parse_size(p, &item->at) || !tc_parser_expect(p, TC_TOKEN_SIDE))
         return false;
-    if (!tc_parser_accept(p, TC_TOKEN_SIDE))
-        return true; /* index_tile reports */
     list->nsides++;
     return tc_parse_size(p, &item->side) &&
            (!tc_parser_accept_word(p, "step") ||
@@ -53,7 +70,7 @@ static bool parse_index_item(tc_parser *p, index_list *list, index_item *item,
         item->kind = INDEX_ALL;
     } else if (tc_parser_accept_word(p, "none")) {
         item->kind = INDEX_NONE;
-    } else if (of_tile) {
+    } else if (of_tile && has_side(p)) {
         if (!parse_part(p, list, item))
             return false;
     } else {
@@ -112,27 +129,130 @@ static tc_value *expand_tile(tc_parser *p, tc_value *v, unsigned axis,
     return op ? op->out[0] : NULL;
 }
 
-/* %m[:, none], %x[:, 32 +: 32]: parts first, then new axes. */
-static tc_operand index_tile(tc_parser *p, tc_value *v, const index_list *list)
+/* ---- Elements of a tile ---- */
+
+static tc_value *take_tile(tc_parser *p, tc_value *v, unsigned axis,
+                           tc_value *index, tc_loc loc)
+{
+    tc_value *in[] = {v, index};
+    tc_op *op = tc_op_new(p->f, TC_TAKE, loc, 2, in, 0);
+    tc_op_set_int(op, "axis", axis);
+    op = tc_parser_emit(p, op, 0, NULL);
+    return op ? op->out[0] : NULL;
+}
+
+/* Indices of one axis go along the axis of the tile, the same for all lines. */
+static tc_value *spread_index(tc_parser *p, const tc_type *t, unsigned axis,
+                              tc_value *index, tc_loc loc)
+{
+    const tc_type *from = index->type;
+    const tc_dim *dims[TC_MAX_RANK];
+    if (from->kind != TC_TILE || from->rank != 1 || t->rank == 1)
+        return index;
+    for (unsigned i = 0; index && i < t->rank; i++) {
+        dims[i] = i == axis ? from->dims[0] : t->dims[i];
+        if (i != axis)
+            index = expand_tile(p, index, i, loc);
+    }
+    if (!index)
+        return NULL;
+    const tc_type *to =
+        tc_type_shaped(p->cx, TC_TILE, t->rank, dims, from->elem);
+    if (index->type == to)
+        return index;
+    tc_op *op = tc_op_new(p->f, TC_BROADCAST, loc, 1, &index, 0);
+    op = tc_parser_emit(p, op, 1, &to);
+    return op ? op->out[0] : NULL;
+}
+
+/* The index that an item is: a scalar or a tile of ints. NULL: reported. */
+static tc_value *index_of_item(tc_parser *p, const tc_operand *o)
+{
+    tc_value *index = tc_fit_value(p, o, NULL);
+    if (!index ||
+        (tc_type_is_int(index->type) &&
+         (index->type->kind == TC_TILE || tc_type_is_scalar(index->type))))
+        return index;
+    tc_error(p->cx, o->loc,
+             "the index of a tile is %s, expected an int or a tile of ints",
+             tc_type_name(p->cx, index->type));
+    return NULL;
+}
+
+static bool takes(const index_item *item)
+{
+    return item->kind == INDEX_VALUE && !item->side;
+}
+
+/* One element along each axis with a scalar, which goes; then along the axis
+ * with a tile of indices those. */
+static tc_value *take_elements(tc_parser *p, tc_value *v, index_list *list)
+{
+    tc_value *by = NULL;
+    unsigned axis = 0, along = 0;
+    for (unsigned i = 0; v && i < list->n; i++) {
+        if (list->items[i].kind == INDEX_NONE)
+            continue;
+        tc_value *index = NULL;
+        if (takes(&list->items[i])) {
+            index = index_of_item(p, &list->offsets.all[i]);
+            if (!index)
+                return NULL;
+        }
+        if (index && index->type->kind != TC_TILE) {
+            v = take_tile(p, v, axis, index, list->loc);
+            list->items[i].gone = true;
+            continue;
+        }
+        if (index && by) {
+            tc_error(p->cx, list->offsets.all[i].loc,
+                     "a second tile of indices, expected one: reshape the tile "
+                     "to one axis, and take elements %%i * N + %%j of it");
+            return NULL;
+        }
+        by = index ? index : by;
+        along = index ? axis : along;
+        axis++;
+    }
+    if (v && by) {
+        by = spread_index(p, v->type, along, by, list->loc);
+        v = by ? take_tile(p, v, along, by, list->loc) : NULL;
+    }
+    return v;
+}
+
+/* %m[:, none], %x[:, 32 +: 32], %x[%i, :]: parts first, then elements, then new
+ * axes. */
+static tc_operand index_tile(tc_parser *p, tc_value *v, index_list *list)
 {
     unsigned axes = 0, axis = 0;
     for (unsigned i = 0; i < list->n; i++)
         axes += list->items[i].kind != INDEX_NONE;
-    if (list->nvalues != list->nsides || axes != v->type->rank) {
+    if (axes != v->type->rank) {
         tc_error(p->cx, list->loc,
-                 "a tile is indexed with `:`, `none` and `offset +: side`, and "
-                 "%s takes %u `:` or `+:`",
+                 "a tile is indexed with `:`, `none`, `offset +: side` and "
+                 "ints, and %s takes %u of these beside `none`",
                  tc_type_name(p->cx, v->type), v->type->rank);
         return tc_operand_poison(list->loc);
     }
     for (unsigned i = 0; v && i < list->n; i++) {
-        if (list->items[i].kind == INDEX_VALUE)
+        if (list->items[i].side)
             v = slice_tile(p, v, axis, &list->items[i], list->loc);
         axis += list->items[i].kind != INDEX_NONE;
     }
-    for (unsigned i = 0; v && i < list->n; i++)
-        if (list->items[i].kind == INDEX_NONE)
-            v = expand_tile(p, v, i, list->loc);
+    if (v && list->nvalues > list->nsides)
+        v = take_elements(p, v, list);
+    axis = 0;
+    for (unsigned i = 0; v && i < list->n; i++) {
+        if (list->items[i].kind == INDEX_NONE && v->type->kind != TC_TILE) {
+            tc_error(p->cx, list->loc,
+                     "`none` of an element, expected it of a tile");
+            v = NULL;
+        } else if (list->items[i].kind == INDEX_NONE) {
+            v = expand_tile(p, v, axis, list->loc);
+        }
+        axis += !list->items[i].gone;
+    }
     return tc_operand_value(v, list->loc);
 }
 

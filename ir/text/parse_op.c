@@ -152,7 +152,8 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
         return NULL;
     if (is_gather_load(parts))
         return finish_gather(p, parts);
-    bool along_axis = is_combining(parts->code) || parts->code == TC_SORT;
+    bool along_axis = is_combining(parts->code) || parts->code == TC_SORT ||
+                      parts->code == TC_TAKE;
     if (along_axis && !default_axis(p, parts))
         return NULL;
     tc_value **in = tc_arena_array(p->arena, tc_value *, parts->in.n);

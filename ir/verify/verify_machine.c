@@ -102,6 +102,28 @@ static bool check_smem_store(const tc_verifier *v, const tc_op *op)
                             tc_type_name(v->cx, t), tc_type_name(v->cx, to));
 }
 
+/* The elements of a buffer lie in their order, so that an index is an address.
+ */
+static bool check_smem_take(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    int32_t sides[TC_MAX_RANK];
+    unsigned order[TC_MAX_RANK];
+    tc_type_sides(t, sides);
+    for (unsigned i = 0; i < t->rank; i++)
+        order[i] = t->rank - 1 - i;
+    bool fits = !t->slots && op->in[1]->type->kind == TC_TILE &&
+                op->in[1]->type->layout &&
+                t->layout == tc_layout_swizzled(v->cx, t->rank, sides, order,
+                                                8 * tc_type_bytes(t->elem), 0);
+    return fits ||
+           tc_error(v->cx, op->loc,
+                    "smem_take: of %s by %s, expected a buffer with the layout "
+                    "#rows, and a tile of indices with a layout",
+                    tc_type_name(v->cx, t),
+                    tc_type_name(v->cx, op->in[1]->type));
+}
+
 /* From operand 0 to operand 1. */
 static bool check_smem_copy(const tc_verifier *v, const tc_op *op)
 {
@@ -521,6 +543,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_MMA_WAIT] = check_pending,
     [TC_SMEM_ALLOC] = check_smem_alloc,
     [TC_SMEM_STORE] = check_smem_store,
+    [TC_SMEM_TAKE] = check_smem_take,
     [TC_SMEM_COPY] = check_smem_copy,
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_pending,

@@ -439,11 +439,8 @@ bool tc_verify_boundary(const tc_verifier *v, const tc_op *op)
     return true;
 }
 
-static bool check_pad(const tc_verifier *v, const tc_op *op)
+static bool pad_fits(const tc_verifier *v, const tc_op *op, const tc_type *elem)
 {
-    const tc_type *t = op->in[0]->type;
-    const tc_type *elem =
-        t->kind == TC_TILE ? t->elem->elem : t->elem; /* what is in memory */
     const tc_attr *pad = tc_op_attr(op, "pad");
     if (pad->kind == TC_ATTR_NONE)
         return true;
@@ -453,6 +450,17 @@ static bool check_pad(const tc_verifier *v, const tc_op *op)
                         "floats",
                         tc_op_name(op));
     return tc_verify_fits(v, op, "pad ", pad->number, elem);
+}
+
+static bool check_pad(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    return pad_fits(v, op, t->kind == TC_TILE ? t->elem->elem : t->elem);
+}
+
+static bool check_take(const tc_verifier *v, const tc_op *op)
+{
+    return pad_fits(v, op, op->in[0]->type->elem);
 }
 
 bool tc_verify_places(const tc_verifier *v, const tc_op *op,
@@ -643,6 +651,8 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_LOAD] = check_load,
     [TC_STORE] = check_store,
     [TC_GATHER] = check_pad,
+    [TC_TAKE] = check_take,
+    [TC_SMEM_TAKE] = check_take,
     [TC_ATOMIC] = check_atomic,
     [TC_ATOMIC_CAS] = check_atomic,
     [TC_SELECT] = check_select,

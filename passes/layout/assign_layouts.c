@@ -175,6 +175,9 @@ static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
         l = tc_map_get(&s->stores, op);
         return l ? l : tc_class_of(s, op)->layout;
     case TC_REDUCE: return tc_class_of(s, op)->layout;
+    case TC_TAKE:
+        l = i ? op->out[0]->type->layout : op->in[0]->type->layout;
+        return l ? l : tc_layout_default(s, op->in[i]->type);
     case TC_YIELD: return yielded(op, i);
     case TC_FOR: return op->regions[0]->args[i - 2]->type->layout;
     case TC_WHILE: return op->regions[0]->args[i]->type->layout;

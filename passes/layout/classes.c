@@ -189,6 +189,13 @@ static void visit_scan(tc_placing *s, const tc_op *op, unsigned depth)
     tc_class_root(c)->scanned |= 1u << tc_op_int(op, "axis");
 }
 
+/* The result lies as its indices do; what they are looked up in as it wants. */
+static void visit_take(tc_placing *s, const tc_op *op, unsigned depth)
+{
+    (void)class_of_value(s, op->in[0]);
+    tie(s, class_of_value(s, op->out[0]), op->in[1], depth);
+}
+
 static void add_access(tc_class *c, const tc_op *op, unsigned depth)
 {
     int64_t count = tc_type_count(c->tile);
@@ -262,6 +269,7 @@ static void visit_op(tc_placing *s, const tc_op *op, unsigned depth)
     case TC_ATOMIC:
     case TC_ATOMIC_CAS: visit_access(s, op, depth); return;
     case TC_DOT: visit_dot(s, op, depth); return;
+    case TC_TAKE: visit_take(s, op, depth); return;
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:
     case TC_TRANS:

@@ -26,9 +26,17 @@
  *                                          %q = smem_load %s
  *                                          %r = scan_carry %p, %q axis(0)
  *
+ * And take, by a tile of indices: what it takes from is stored where it is
+ * computed, once for all that take from it:
+ *
+ *   %y = take %x, %i axis(0)               %s = smem_alloc : smem<.., #rows>
+ *                              becomes     smem_store %s, %x
+ *                                          %y = smem_take %s, %i axis(0)
+ *
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
+#include "passes/analysis/nesting.h"
 #include "passes/instructions/wgmma.h"
 #include "passes/layout/conversion_scratch.h"
 #include "passes/passes.h"
@@ -40,6 +48,7 @@
 
 struct lowering {
     tc_pass_env *env;
+    tc_map taken; /* tile -> the buffer that elements of it are taken from */
     bool changed;
 };
 
@@ -256,6 +265,64 @@ static void lower_across_warps(struct lowering *s, tc_op *op)
     s->changed = true;
 }
 
+/* ---- Elements by index ---- */
+
+/* Do warp groups take from the lines that they have stored? */
+static bool takes_within_groups(const tc_op *take)
+{
+    const tc_func *f = take->func;
+    unsigned axis;
+    return is_of_groups(f, take->in[0]->type->layout,
+                        take->out[0]->type->layout) &&
+           tc_held_by_groups(take->out[0]->type->layout,
+                             tc_warpgroups(f->warps), &axis) &&
+           axis != (unsigned)tc_op_int(take, "axis");
+}
+
+static tc_value *buffer_of_taken(struct lowering *s, tc_op *take)
+{
+    tc_context *cx = s->env->cx;
+    tc_value *x = take->in[0], *buffer = tc_map_get(&s->taken, x);
+    if (buffer)
+        return buffer;
+    int32_t sides[TC_MAX_RANK];
+    unsigned order[TC_MAX_RANK], rank = x->type->rank;
+    tc_type_sides(x->type, sides);
+    for (unsigned i = 0; i < rank; i++)
+        order[i] = rank - 1 - i;
+    const tc_layout *rows = tc_layout_swizzled(
+        cx, rank, sides, order, lower_conversions_bits_of(x->type), 0);
+    tc_builder b = tc_builder_after(take->func, x, take->loc);
+    buffer = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
+                      tc_type_smem(cx, x->type, rows, 0));
+    tc_value *in[] = {buffer, x};
+    tc_build_effect(&b, TC_SMEM_STORE, 2, in);
+    if (takes_within_groups(take))
+        tc_op_set_word(tc_build_effect(&b, TC_BARRIER, 0, NULL), "scope",
+                       "group");
+    tc_forget_speculatable(b.region);
+    tc_map_set(&s->taken, x, buffer);
+    tc_remark(cx, take->loc, "lower-conversions",
+              "take: the elements come from %lld bytes of shared memory",
+              (long long)tc_type_count(x->type) * tc_type_bytes(x->type->elem));
+    return buffer;
+}
+
+static void lower_take(struct lowering *s, tc_op *op)
+{
+    tc_value *in[] = {buffer_of_taken(s, op), op->in[1]};
+    tc_op *taken = tc_op_new(op->func, TC_SMEM_TAKE, op->loc, 2, in, 0);
+    tc_op_set_int(taken, "axis", tc_op_int(op, "axis"));
+    if (tc_op_has_attr(op, "pad"))
+        tc_op_set_attr(taken, "pad", *tc_op_attr(op, "pad"));
+    tc_builder b = tc_builder_before(op);
+    tc_value *y = tc_build_op(&b, taken, NULL);
+    y->name = op->out[0]->name;
+    tc_value_replace(op->out[0], y);
+    tc_op_erase(op);
+    s->changed = true;
+}
+
 /* ---- The walk ---- */
 
 static void lower_conversions_visit(struct lowering *s, tc_region *r)
@@ -265,6 +332,8 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
             lower_conversion(s, op);
         else if (op->code == TC_REDUCE || op->code == TC_SCAN)
             lower_across_warps(s, op);
+        else if (op->code == TC_TAKE)
+            lower_take(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
                 lower_conversions_visit(s, op->regions[i]);
@@ -273,7 +342,7 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
 
 tc_change tc_pass_lower_conversions(tc_func *f, tc_pass_env *env)
 {
-    struct lowering s = {env, false};
+    struct lowering s = {.env = env, .taken = {.arena = env->scratch}};
     lower_conversions_visit(&s, f->body);
     return s.changed ? TC_CHANGED : TC_UNCHANGED;
 }

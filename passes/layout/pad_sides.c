@@ -360,6 +360,25 @@ static void mask_reduce(padding *p, tc_op *op)
     }
 }
 
+/* Indices of what is added are outside, as they were. */
+static void mask_take(padding *p, tc_op *op)
+{
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (!is_padded(p, op->in[0], axis))
+        return;
+    int64_t length = tc_side_of(&p->sides, op->in[0], axis)->length;
+    tc_value *index = op->in[1];
+    unsigned bits = tc_scalar_infos[tc_lane_kind(index)].bits;
+    if (bits < 32 && length >> (bits - 1))
+        return; /* no index is as large */
+    tc_builder b = tc_builder_before(op);
+    tc_value *inside = tc_build_cmp(
+        &b, "lt", index, tc_build_int_const(&b, index->type, length));
+    tc_op_set_in(op, 1,
+                 tc_build_select(&b, inside, index,
+                                 tc_build_int_const(&b, index->type, -1)));
+}
+
 /* ---- Combiners of the user ---- */
 
 /* One more operand says which elements there are: of two the combiner is given
@@ -455,6 +474,8 @@ static void mask_region(padding *p, const tc_region *r)
             mask_combiner(p, op);
         else if (op->code == TC_REDUCE || op->code == TC_SCAN)
             mask_reduce(p, op);
+        else if (op->code == TC_TAKE)
+            mask_take(p, op);
         else
             mask_access(p, op);
     }

@@ -171,6 +171,20 @@ static void visit_reduce(tc_sides *s, const tc_op *op)
                 join(s, op->out[k], i - (i > axis), first, i);
 }
 
+/* pad-sides keeps indices out of what it adds to the operand. */
+static void visit_take(tc_sides *s, const tc_op *op)
+{
+    unsigned axis = (unsigned)tc_op_int(op, "axis");
+    if (op->in[1]->type->kind != TC_TILE) {
+        fix_all(s, op);
+        return;
+    }
+    join_values(s, op->out[0], op->in[1]);
+    for (unsigned i = 0; i < op->out[0]->type->rank; i++)
+        if (i != axis)
+            join(s, op->out[0], i, op->in[0], i);
+}
+
 /* Elements past a side come after all others, or before them: pad-sides makes
  * them neutral then, as far as they are. */
 static void visit_scan(tc_sides *s, const tc_op *op)
@@ -240,6 +254,7 @@ static void (*const visits[TC_OPCODE_COUNT])(tc_sides *, const tc_op *) = {
     [TC_SLICE] = visit_parts,
     [TC_JOIN] = visit_parts,
     [TC_INTERLEAVE] = visit_parts,
+    [TC_TAKE] = visit_take,
     [TC_REDUCE] = visit_reduce,
     [TC_SCAN] = visit_scan,
     [TC_FOR] = visit_for,

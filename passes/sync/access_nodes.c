@@ -43,6 +43,9 @@ static bool touches_parts(const tc_op *op, unsigned i, unsigned *axis)
         return tc_held_by_groups(op->in[1]->type->layout, groups, axis);
     case TC_SMEM_LOAD:
         return tc_held_by_groups(op->out[0]->type->layout, groups, axis);
+    case TC_SMEM_TAKE: /* whole lines along the axis of the indices */
+        return tc_held_by_groups(op->out[0]->type->layout, groups, axis) &&
+               *axis != (unsigned)tc_op_int(op, "axis");
     case TC_MMA: /* rows of the left operand, columns of the right one */
         return tc_wgmma_k(tc_op_word(op, "instr")) &&
                tc_held_by_groups(op->in[2]->type->layout, groups, axis) &&

@@ -138,6 +138,7 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
     case TC_SMEM_LOAD:
         return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
                                             : TC_BUFFER_READ;
+    case TC_SMEM_TAKE: return TC_BUFFER_READ;
     case TC_MMA:
         return tc_op_int(op, "async") ? TC_BUFFER_READ_FROM_NOW
                                       : TC_BUFFER_READ;
@@ -605,6 +606,8 @@ uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op)
     if (op->code == TC_CONVERT_LAYOUT &&
         tc_layout_conversion(cx, t->layout, op->out[0]->type->layout) ==
             TC_CONVERT_SHARED)
+        return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
+    if (op->code == TC_TAKE && t->layout)
         return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
     uint64_t sum = 0;
     bool meets = op->code == TC_REDUCE || op->code == TC_SCAN;

@@ -195,6 +195,15 @@ void gen_join(gen *g)
     gen_keep(g, v);
 }
 
+/* Most indices are inside of the tile. */
+static value index_near(gen *g, shape s, int side)
+{
+    value i = gen_need(g, NUM_I32, s), r = gen_fresh(g, NUM_I32, s);
+    value most = gen_splat_to(g, gen_whole(g, side + 1), s);
+    gen_line(g, "%s = rem %s, %s", r.name, i.name, most.name);
+    return gen_keep(g, r);
+}
+
 static shape without(shape s, int axis)
 {
     shape r = {s.rank - 1, {0}};
@@ -262,6 +271,24 @@ void gen_sort(gen *g)
     gen_keep(g, v);
     if (two)
         gen_keep(g, w);
+}
+
+/* Elements by index: of another known shape, or without the axis. */
+void gen_take(gen *g)
+{
+    num_type t = gen_any_type(g);
+    shape s = tile_shape(g), to = s;
+    int axis = num_below(&g->rng, s.rank), side = s.side[axis];
+    bool one = num_below(&g->rng, 3) == 0;
+    if (one)
+        to = without(s, axis);
+    else if (num_below(&g->rng, 2))
+        to.side[axis] = num_below(&g->rng, 2) ? 8 : 16;
+    value a = gen_need(g, t, s), v = gen_fresh(g, t, to);
+    value i = index_near(g, one ? gen_shapes[0] : to, side);
+    gen_line(g, "%s = take %s, %s axis(%d)%s", v.name, a.name, i.name, axis,
+             num_below(&g->rng, 2) ? "" : " pad(1)");
+    gen_keep(g, v);
 }
 
 /* Position and value of the largest element, the first of equals. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions and scans of every kind, axis and type, sorts, and the ops that
- * move elements (trans, expand_dims, broadcast, reshape, slice, join,
+ * move elements (trans, expand_dims, broadcast, take, reshape, slice, join,
  * interleave) of rank 1 to 4, against their definition element by element.
  *
  * All steps of a type make one kernel: step s loads the first elements of
@@ -28,6 +28,8 @@ typedef enum step_kind {
     TRANS,
     EXPAND,
     BROADCAST,
+    TAKE,
+    TAKE_ONE,
     SLICE,
     JOIN,
     INTERLEAVE
@@ -40,7 +42,7 @@ typedef struct step {
     const char *reduction;   /* REDUCE, SCAN */
     bool reverse, exclusive; /* SCAN; SORT: descending, alone */
     int perm[MAX_RANK + 1];  /* TRANS: result axis i is axis perm[i] */
-    int at, step;            /* SLICE */
+    int at, step;            /* SLICE; TAKE_ONE: at */
 } step;
 
 typedef struct plan {
@@ -210,6 +212,36 @@ static void list_parts(plan *p)
         }
 }
 
+enum { PAD = 1 };
+
+/* Element i of the indices of take: from -2 to what is 2 too large. */
+static int index_taken(const step *t, int i)
+{
+    return 7 * i % (t->from.side[t->axis] + 4) - 2;
+}
+
+/* Of every axis: fewer and more than it has, and single ones, in and out. */
+static void list_takes(plan *p)
+{
+    for (int s = 0; s < NSHAPES; s++)
+        for (int axis = 0; axis < shapes[s].rank; axis++) {
+            int side = shapes[s].side[axis];
+            step t = {.kind = TAKE, .from = shapes[s], .to = shapes[s]};
+            t.axis = axis;
+            for (int n = 4; n <= 32; n *= 2) {
+                t.to.side[axis] = n;
+                if (count_of(t.to) <= ROW)
+                    p->steps[p->nsteps++] = t;
+            }
+            t.kind = TAKE_ONE;
+            t.to.rank--;
+            for (int i = axis; i < t.to.rank; i++)
+                t.to.side[i] = t.from.side[i + 1];
+            for (t.at = -1; t.at <= side; t.at += side / 2 + 1)
+                p->steps[p->nsteps++] = t;
+        }
+}
+
 /* ---- The program ---- */
 
 static const char *tile(shape s, num_type t)
@@ -235,6 +267,20 @@ static void write_sort(FILE *f, const step *t, int i)
     else
         fprintf(f, "  %%g%d, %%c%d = sort %%b%d, %%b%d axis(%d)%s first(%d)\n",
                 i, i, i, i, t->axis, order, first);
+}
+
+static void write_take(FILE *f, const step *t, int i)
+{
+    int n = count_of(t->to), side = t->from.side[t->axis];
+    if (t->kind == TAKE_ONE)
+        fprintf(f,
+                "  %%c%d = take(%%b%d, size(%%in, 0) - %d, axis=%d, pad=%d)\n",
+                i, i, ROW - t->at, t->axis, PAD);
+    else
+        fprintf(f,
+                "  %%g%d = reshape(rem(range(%d) * 7, %d) - 2, %s)\n"
+                "  %%c%d = take %%b%d, %%g%d axis(%d) pad(%d)\n",
+                i, n, side + 4, tile(t->to, NUM_I32), i, i, i, t->axis, PAD);
 }
 
 static void write_step(FILE *f, const plan *p, int index)
@@ -266,6 +312,8 @@ static void write_step(FILE *f, const plan *p, int index)
             fprintf(f, i ? ", %d" : "%d", t->perm[i]);
         fprintf(f, ")\n");
     }
+    if (t->kind == TAKE || t->kind == TAKE_ONE)
+        write_take(f, t, index);
     if (t->kind == SLICE)
         fprintf(f, "  %%c%d = slice %%b%d axis(%d) at(%d) side(%d) step(%d)\n",
                 index, index, t->axis, t->at, t->to.side[t->axis], t->step);
@@ -397,6 +445,17 @@ static double sorted(const step *t, const double *in, int index)
     return line[t->reverse ? side - 1 - own : own];
 }
 
+static double taken(const step *t, const double *in, int index)
+{
+    int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
+    coordinates(t->to, index, to);
+    for (int i = 0; i < t->from.rank; i++)
+        at[i] = t->kind == TAKE || i < t->axis ? to[i] : to[i - 1];
+    at[t->axis] = t->kind == TAKE ? index_taken(t, index) : t->at;
+    bool inside = at[t->axis] >= 0 && at[t->axis] < t->from.side[t->axis];
+    return inside ? in[index_of(t->from, at)] : PAD;
+}
+
 static double wanted(const plan *p, const step *t, const double *in, int index)
 {
     int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
@@ -406,6 +465,8 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
     case SCAN: return scanned(p, t, in, index);
     case SORT: return sorted(t, in, index);
     case EXPAND: return in[index];
+    case TAKE:
+    case TAKE_ONE: return taken(t, in, index);
     case TRANS:
         for (int i = 0; i < t->from.rank; i++)
             at[t->perm[i]] = to[i];
@@ -430,9 +491,9 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
 static void check_step(const plan *p, int s, const num_tensor *in,
                        const num_tensor *out, run_counts *counts)
 {
-    static const char *const names[] = {"reduce", "scan",        "sort",
-                                        "trans",  "expand_dims", "broadcast",
-                                        "slice",  "join",        "interleave"};
+    static const char *const names[] = {
+        "reduce", "scan",        "sort",  "trans", "expand_dims", "broadcast",
+        "take",   "take of one", "slice", "join",  "interleave"};
     const step *t = &p->steps[s];
     double *x = num_tensor_read(in);
     char why[128] = "";
@@ -513,6 +574,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         p = (plan){.type = moved[i]};
         list_moves(&p);
+        run_plan(cx, &p, true, &counts);
+        p = (plan){.type = moved[i]};
+        list_takes(&p);
         run_plan(cx, &p, true, &counts);
         p = (plan){.type = moved[i]};
         list_parts(&p);

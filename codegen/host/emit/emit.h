@@ -209,6 +209,11 @@ void tc_emit_trans_op(tc_emit *e, tc_op *op);
 /* emit_parts.c: a part with steps; tiles of parts. */
 void tc_emit_slice(tc_emit *e, tc_op *op);
 void tc_emit_join(tc_emit *e, tc_op *op);
+/* emit_take.c: the elements at an index of the result, for these indices (i.e.
+ * lanes, or one number); an element that is a scalar. */
+LLVMValueRef tc_emit_take_lanes(tc_emit *e, const tc_op *op,
+                                const tc_index *index, LLVMValueRef by);
+void tc_emit_take(tc_emit *e, tc_op *op);
 void tc_emit_load(tc_emit *e, tc_op *op);
 void tc_emit_store(tc_emit *e, tc_op *op);
 void tc_emit_block_load(tc_emit *e, tc_op *op); /* emit_block.c */

@@ -336,6 +336,20 @@ static tc_lane eval_lanes(tc_nest *n, const tc_op *op, const tc_index *index)
     return r;
 }
 
+/* Where the indices and the other axes are known. */
+static tc_lane eval_take(tc_nest *n, const tc_op *op, const tc_index *index)
+{
+    tc_lane by = tc_is_tile(op->in[1])
+                     ? tc_eval(n, op->in[1], index)
+                     : (tc_lane){tc_scalar_of(n->e, op->in[1]), 0};
+    tc_lane r = {NULL, index_level(index)};
+    r.level = by.level > r.level ? by.level : r.level;
+    LLVMBasicBlockRef here = go_to_level(n, r.level);
+    r.x = tc_emit_take_lanes(n->e, op, index, by.x);
+    go_back(n, here);
+    return r;
+}
+
 static tc_lane eval_virtual(tc_nest *n, tc_value *v, const tc_index *index)
 {
     const tc_op *op = v->def;
@@ -353,6 +367,7 @@ static tc_lane eval_virtual(tc_nest *n, tc_value *v, const tc_index *index)
         tc_index inner = moved_index(n, index, tc_op_part(op, 0));
         return tc_eval(n, op->in[0], &inner);
     }
+    case TC_TAKE: return eval_take(n, op, index);
     default: return eval_lanes(n, op, index);
     }
 }

@@ -117,6 +117,7 @@ static unsigned own_cost(const tc_op *op)
     /* Machines gather 32 and 64 bits; the others go lane by lane. */
     case TC_LOAD:
     case TC_GATHER: return tc_type_bytes(op->out[0]->type->elem) < 4 ? 40 : 8;
+    case TC_TAKE: return 8;
     case TC_SQRT:
     case TC_RSQRT: return 5;
     case TC_EXP:
@@ -179,6 +180,7 @@ static bool wants_whole(const tc_use *u)
     bool is_root = op->nout == 1 && tc_place_of(op->out[0])->root;
     switch (op->code) {
     case TC_DOT: return u->index < 2;
+    case TC_TAKE: return u->index == 0;
     case TC_BLOCK: /* loads and stores read the indices, later */
     case TC_PRINT:
     case TC_RESHAPE: return true;
@@ -231,7 +233,7 @@ static void find_root(tc_value *v)
 static bool keeps_index(const tc_op *op)
 {
     return op->code != TC_EXPAND_DIMS && op->code != TC_BROADCAST &&
-           op->code != TC_TRANS && !tc_op_is_parts(op);
+           op->code != TC_TRANS && op->code != TC_TAKE && !tc_op_is_parts(op);
 }
 
 static void visit_value(tc_plan *plan, tc_value *v, bool same,

@@ -146,7 +146,7 @@ static tc_item *nest_for(scheduler *s, tc_op *op)
 
 static bool is_pure_scalar(const tc_op *op)
 {
-    if (!tc_op_has(op, TC_PURE) || op->code == TC_REDUCE)
+    if (!tc_op_has(op, TC_PURE) || op->code == TC_REDUCE || op->code == TC_TAKE)
         return false;
     for (unsigned i = 0; i < op->nout; i++)
         if (tc_is_tile(op->out[i]))
