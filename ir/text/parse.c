@@ -13,6 +13,7 @@ typedef struct pending {
     tc_func *f;
     const tc_token **args; /* their names */
     uint32_t at;           /* of `grid` or `{` */
+    uint32_t body, end;    /* of its `{`, and after its last token */
 } pending;
 
 /* ---- Compile-time parameters ---- */
@@ -385,17 +386,19 @@ static void skip_function(tc_parser *p)
         p->at++;
 }
 
-/* Skips `grid (...)`, `grid {...}` and the body; what stands in between is an
- * error of parse_body's. */
-static void skip_bodies(tc_parser *p)
+/* Skips `grid (...)`, `grid {...}` and the body, whose first token it returns;
+ * what stands in between is an error of parse_body's. */
+static uint32_t skip_bodies(tc_parser *p)
 {
     if (tc_parser_accept_word(p, "grid") &&
         (tc_parser_is(p, TC_TOKEN_LPAREN) || tc_parser_is(p, TC_TOKEN_LBRACE)))
         tc_parser_skip_nested(p);
+    uint32_t body = p->at;
     if (tc_parser_is(p, TC_TOKEN_LBRACE))
         tc_parser_skip_nested(p);
     else if (!tc_parser_at_top(p))
         skip_function(p);
+    return body;
 }
 
 static tc_func *parse_header(tc_parser *p)
@@ -564,8 +567,10 @@ static pending *parse_headers(tc_parser *p, unsigned *n)
             memcpy(more, all, *n * sizeof *more);
             all = more;
         }
-        all[(*n)++] = (pending){f, p->args, p->at};
-        skip_bodies(p);
+        pending *new = &all[(*n)++];
+        *new = (pending){.f = f, .args = p->args, .at = p->at};
+        new->body = skip_bodies(p);
+        new->end = p->at;
     }
     return all;
 }
@@ -576,12 +581,10 @@ static void parse_bodies(tc_parser *p, const pending *all, unsigned n)
         parse_body(p, &all[i]);
 }
 
-bool tc_parse_tokens(tc_module *m, tc_tokens tokens)
+static tc_parser *parser_new(tc_module *m, tc_tokens tokens)
 {
-    tc_context *cx = m->cx;
-    unsigned errors = cx->nerrors, n;
     tc_parser *p = tc_arena_new(&m->arena, tc_parser);
-    *p = (tc_parser){.cx = cx,
+    *p = (tc_parser){.cx = m->cx,
                      .m = m,
                      .arena = &m->arena,
                      .tokens = tokens,
@@ -589,6 +592,39 @@ bool tc_parse_tokens(tc_module *m, tc_tokens tokens)
                      .packs.arena = &m->arena};
     tc_each_func (f, m)
         tc_map_set(&p->funcs, f->name, f);
+    return p;
+}
+
+/* Do the bytes lie between the braces of the body? */
+static bool is_inside(const tc_parser *p, const pending *body, size_t from,
+                      size_t to)
+{
+    const tc_token *all = p->tokens.all;
+    return body->end > body->body + 1 &&
+           all[body->body].kind == TC_TOKEN_LBRACE &&
+           all[body->end - 1].kind == TC_TOKEN_RBRACE &&
+           all[body->body].at < from && to <= all[body->end - 1].at;
+}
+
+tc_func *tc_parse_body_at(tc_module *m, tc_tokens tokens, size_t from,
+                          size_t to, unsigned *nfuncs)
+{
+    unsigned errors = m->cx->nerrors;
+    tc_parser *p = parser_new(m, tokens);
+    const pending *all = parse_headers(p, nfuncs);
+    for (unsigned i = 0; i < *nfuncs && m->cx->nerrors == errors; i++)
+        if (is_inside(p, &all[i], from, to)) {
+            parse_body(p, &all[i]);
+            return all[i].f;
+        }
+    return NULL;
+}
+
+bool tc_parse_tokens(tc_module *m, tc_tokens tokens)
+{
+    tc_context *cx = m->cx;
+    unsigned errors = cx->nerrors, n;
+    tc_parser *p = parser_new(m, tokens);
     const pending *all = parse_headers(p, &n);
     parse_bodies(p, all, n);
     return cx->nerrors == errors;

@@ -159,23 +159,23 @@ const char *tc_parser_text(const tc_parser *p, const tc_token *t)
 
 bool tc_parser_at_top(const tc_parser *p)
 {
-    return (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel") ||
-            tc_parser_is_word(p, "plan") || tc_parser_is_word(p, "params")) &&
-           tc_parser_peek(p, 1)->kind == TC_TOKEN_FUNC;
+    return tc_parser_peek(p, 1)->kind == TC_TOKEN_FUNC &&
+           (tc_parser_is_word(p, "func") || tc_parser_is_word(p, "kernel") ||
+            tc_parser_is_word(p, "plan") || tc_parser_is_word(p, "params"));
 }
 
 static bool is_opening(const tc_parser *p)
 {
-    return tc_parser_is(p, TC_TOKEN_LPAREN) ||
-           tc_parser_is(p, TC_TOKEN_LBRACKET) ||
-           tc_parser_is(p, TC_TOKEN_LBRACE);
+    tc_token_kind kind = tc_parser_peek(p, 0)->kind;
+    return kind == TC_TOKEN_LPAREN || kind == TC_TOKEN_LBRACKET ||
+           kind == TC_TOKEN_LBRACE;
 }
 
 static bool is_closing(const tc_parser *p)
 {
-    return tc_parser_is(p, TC_TOKEN_RPAREN) ||
-           tc_parser_is(p, TC_TOKEN_RBRACKET) ||
-           tc_parser_is(p, TC_TOKEN_RBRACE);
+    tc_token_kind kind = tc_parser_peek(p, 0)->kind;
+    return kind == TC_TOKEN_RPAREN || kind == TC_TOKEN_RBRACKET ||
+           kind == TC_TOKEN_RBRACE;
 }
 
 void tc_parser_skip_nested(tc_parser *p)

@@ -133,6 +133,52 @@ def check_changes():
     assert replies[3]["error"]["code"] == -32602
 
 
+GRID = """func @count(%n: i32) -> i32 {
+  %y = %n + 1
+  return %y
+}
+kernel @k(%a: tensor<[?] x f32>) grid(@count(size(%a, 0))) {
+  %t = load %a[0 +: 64] boundary(0) pad(0)
+  store %a[0 +: 64], %t boundary(0)
+}
+"""
+
+
+def replace(text, line, old, new):
+    start = text.split("\n")[line].index(old)
+    return change({"range": {
+        "start": {"line": line, "character": start},
+        "end": {"line": line, "character": start + len(old)}}, "text": new})
+
+
+def check_other_bodies():
+    """A change in one body may make an error of another one."""
+    _, published = opened(TEXT, replace(TEXT, 2, "%x + %x", "@four(%x)"),
+                          change({"text": TEXT}))
+    assert [len(p) for p in published] == [0, 2, 0], published
+    assert "calls itself" in published[1][0]["message"], published
+    _, published = opened(
+        GRID, replace(GRID, 1, "%y", "%t = range(64)\n  %y"))
+    assert [len(p) for p in published] == [0, 1], published
+    assert "cannot be called in a grid" in published[1][0]["message"], published
+
+
+def check_one_body():
+    """After a change in one body the others are known too."""
+    replies, published = opened(
+        TEXT, replace(TEXT, 2, "+", "*\n    "),
+        ask(1, "textDocument/hover", **at(7, 3)),
+        ask(2, "textDocument/references", **at(0, 8)),
+        replace(TEXT, 0, "@twice", "@once"),
+        change({"text": TEXT}),
+        replace(TEXT, 6, "%a", "%b"),
+        ask(3, "textDocument/completion", **at(7, 17)))
+    assert [len(p) for p in published] == [0, 0, 2, 0, 1], published
+    assert replies[1]["result"]["contents"]["value"] == "%a: f32", replies[1]
+    assert len(replies[2]["result"]) == 3, replies[2]
+    assert {i["label"] for i in replies[3]["result"]} == {"x", "b"}, replies[3]
+
+
 def check_rename_refusals():
     """Names that are taken, words of the language, nothing at the cursor."""
     replies, _ = opened(
@@ -274,6 +320,8 @@ def main():
     check_symbols()
     check_words()
     check_changes()
+    check_other_bodies()
+    check_one_body()
     check_rename_refusals()
     check_many_errors()
     check_imports()

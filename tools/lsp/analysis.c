@@ -36,10 +36,11 @@ void lsp_forget(lsp_document *d)
     d->imports = NULL;
     d->nimports = 0;
     d->is_linked = true;
+    d->only = NULL;
     d->nnames = d->room = 0;
 }
 
-void lsp_analyze(lsp_server *s, lsp_document *d)
+void lsp_analysis_begin(lsp_server *s, lsp_document *d)
 {
     lsp_forget(d);
     d->cx = tc_context_new();
@@ -52,14 +53,29 @@ void lsp_analyze(lsp_server *s, lsp_document *d)
     d->m = tc_module_new(d->cx);
     d->file = tc_source_add(d->cx, d->path, d->text, d->len);
     d->tokens = tc_lex(d->cx, &d->arena, d->file, d->text, d->len, (tc_loc){0});
-    bool ok = d->cx->nerrors == 0;
     d->is_linked = lsp_link(s, d);
+}
+
+void lsp_names_begin(lsp_document *d)
+{
     d->cx->name_seen = note_name;
     d->cx->name_user = d;
-    ok &= tc_parse_tokens(d->m, d->tokens);
+}
+
+void lsp_names_end(lsp_document *d)
+{
     d->cx->name_seen = NULL;
-    if (ok && d->is_linked && !tc_module_verify(d->m))
-        return; /* reported */
+}
+
+void lsp_analyze(lsp_server *s, lsp_document *d)
+{
+    lsp_analysis_begin(s, d);
+    bool ok = d->cx->nerrors == 0;
+    lsp_names_begin(d);
+    ok &= tc_parse_tokens(d->m, d->tokens);
+    lsp_names_end(d);
+    if (ok && d->is_linked && tc_module_verify(d->m))
+        lsp_keep_base(d);
 }
 
 /* An error of another file stands at the import of that file. */

@@ -33,6 +33,7 @@ static lsp_document *find(lsp_server *s, const cJSON *params)
 static void drop(lsp_server *s, lsp_document *d)
 {
     lsp_forget(d);
+    lsp_free_base(d);
     free(d->uri);
     free(d->text);
     free(d->lines);
@@ -71,7 +72,7 @@ static void did_change(lsp_server *s, const cJSON *params)
     {
         lsp_text_change(d, change);
     }
-    lsp_analyze(s, d);
+    lsp_update(s, d);
     lsp_publish(d);
 }
 
@@ -148,6 +149,9 @@ static void answer_about(lsp_server *s, int which, const cJSON *id,
                  d ? "expected a position" : "the document is not open");
         return;
     }
+    /* One types names of values of one body. */
+    if (places[which].run != lsp_complete || lsp_function_at(d, at) != d->only)
+        lsp_analyze_rest(s, d);
     cJSON *result = places[which].run ? places[which].run(s, d, at)
                                       : lsp_rename(d, params, at, &why);
     if (result)

@@ -38,8 +38,15 @@ typedef struct lsp_document {
     tc_source *imports; /* files that are imported, directly or not */
     unsigned nimports;
     bool is_linked; /* and have no error */
+    const tc_func *only; /* the function whose body was analyzed; NULL: all */
     lsp_name *names;
     size_t nnames, room;
+    struct {
+        char *text; /* the last one without errors, malloc'd; NULL: none */
+        size_t len;
+        unsigned nfuncs;
+        size_t near; /* where it was changed last */
+    } base;
 } lsp_document;
 
 enum { LSP_MOST_DOCUMENTS = 256 };
@@ -77,8 +84,21 @@ bool lsp_text_change(lsp_document *d, const cJSON *change);
 /* ---- analysis.c ---- */
 
 void lsp_analyze(lsp_server *s, lsp_document *d);
+/* Its parts: tokens and imports, and names that the parser sees. */
+void lsp_analysis_begin(lsp_server *s, lsp_document *d);
+void lsp_names_begin(lsp_document *d);
+void lsp_names_end(lsp_document *d);
 void lsp_forget(lsp_document *d); /* the analysis */
 void lsp_publish(const lsp_document *d);
+
+/* ---- one_body.c ---- */
+
+/* After a change: as lsp_analyze, or of one body only. */
+void lsp_update(lsp_server *s, lsp_document *d);
+/* The bodies that lsp_update has left out. */
+void lsp_analyze_rest(lsp_server *s, lsp_document *d);
+void lsp_keep_base(lsp_document *d);
+void lsp_free_base(lsp_document *d);
 
 /* ---- imports.c ---- */
 
