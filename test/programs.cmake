@@ -54,6 +54,8 @@ numeric_program(numerics_quantize numerics/quantize.c)
 numeric_test(numerics_quantize "numerics;asan" numerics_quantize)
 numeric_program(numerics_append numerics/append.c)
 numeric_test(numerics_append "numerics;asan" numerics_append)
+numeric_program(numerics_delta numerics/delta.c)
+numeric_test(numerics_delta "numerics;asan" numerics_delta)
 numeric_program(numerics_kvcache numerics/kvcache.c numerics/kvcache/batch.c
                 numerics/kvcache/places.c numerics/kvcache/check.c)
 numeric_test(numerics_kvcache "numerics;asan" numerics_kvcache --cases 24)

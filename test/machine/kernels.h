@@ -84,6 +84,13 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 2, AT('H') = 2, AT('M') = m, AT('D') = d, AT('T') = blocks,  \
         AT('W') = 8                                                            \
     }
+/* n tokens in chunks of c, heads of v g, of k h. */
+#define DELTA(n, c, h, g, k, v)                                                \
+    {                                                                          \
+        AT('B') = 1, AT('N') = n, AT('H') = h, AT('G') = g, AT('K') = k,       \
+        AT('V') = v, AT('J') = c, AT('T') = ((n) + (c)-1) / (c),               \
+        AT('C') = ((n) + (c)-1) / (c) * (c), AT('W') = 8                       \
+    }
 #define MATRIX(m, n, k)                                                        \
     {                                                                          \
         AT('M') = m, AT('N') = n, AT('K') = k                                  \

@@ -11,7 +11,7 @@
 #include "passes/passes.h"
 #include "test/numerics/number.h"
 
-enum { PROBLEM_ARGS = 16, PROBLEM_BINDINGS = 12 };
+enum { PROBLEM_ARGS = 18, PROBLEM_BINDINGS = 12 };
 
 /* What is to be computed. Sides have a letter each: size['M' - 'A']. 'S' is no
  * side: 1 puts infinities and a NaN into v, 2 takes a scale of 0, 3 has y in

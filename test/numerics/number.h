@@ -53,7 +53,7 @@ double num_normal(num_rng *r);
 /* A strided view in memory of its own. What lies outside the view holds a
  * poison (NaN in the float types), so that a read outside shows in the result
  * and a write outside is found by num_tensor_intact. */
-enum { NUM_MAX_RANK = 4 };
+enum { NUM_MAX_RANK = 5 };
 typedef struct num_tensor {
     num_type type;
     int rank;
