@@ -85,9 +85,9 @@ uint32_t tc_token_end(const tc_token *t);
 /* The text of a token of a fixed kind: "`+:`"; "a name". */
 const char *tc_token_kind_name(tc_token_kind kind);
 
-/* tc_parse_tokens for editors: parses the headers of all functions, and the body
- * that holds the bytes from .. to between its braces; the other bodies stay
- * empty. NULL: there is none, or a header has errors. *nfuncs: how many
+/* tc_parse_tokens for editors: parses the headers of all functions, and the
+ * body that holds the bytes from .. to between its braces; the other bodies
+ * stay empty. NULL: there is none, or a header has errors. *nfuncs: how many
  * functions the text has. */
 struct tc_func *tc_parse_body_at(struct tc_module *m, tc_tokens tokens,
                                  size_t from, size_t to, unsigned *nfuncs);

@@ -123,13 +123,12 @@ static void write_buffer_accesses(tc_collection *c, tc_op *alloc)
                                         : "vectors");
         tc_json_int(w, "bytes", a->bytes);
         tc_json_int(w, "ways", a->ways);
-        bool fits = a->tile && a->tile->rank == t->layout->rank &&
-                    memcmp(a->tile->shape, t->layout->shape,
-                           t->layout->rank * sizeof *a->tile->shape) == 0;
-        tc_json_int(
-            w, "tile",
-            fits ? tc_inspect_layout(c, a->tile, 8 * tc_type_bytes(t->elem))
-                 : -1);
+        bool fits = a->tile && a->tile->rank == a->view->rank &&
+                    memcmp(a->tile->shape, a->view->shape,
+                           a->view->rank * sizeof *a->tile->shape) == 0;
+        unsigned bits = 8 * tc_type_bytes(t->elem);
+        tc_json_int(w, "tile", fits ? tc_inspect_layout(c, a->tile, bits) : -1);
+        tc_json_int(w, "view", fits ? tc_inspect_layout(c, a->view, bits) : -1);
         tc_json_close(w, '}');
     }
     tc_json_close(w, ']');

@@ -251,10 +251,18 @@ static verdict by_group(const buffer *b, const access *a, const tc_layout *view)
     return v;
 }
 
-static verdict judge(const buffer *b, const access *a, const tc_layout *l)
+/* NULL: the views of the access do not fit such a layout. */
+static const tc_layout *view_of(const buffer *b, const access *a,
+                                const tc_layout *l)
 {
     for (unsigned i = 0; i < a->nviews && l; i++)
         l = tc_smem_view_layout(b->env->cx, a->views[i], l);
+    return l;
+}
+
+static verdict judge(const buffer *b, const access *a, const tc_layout *l)
+{
+    l = view_of(b, a, l);
     if (!l)
         return (verdict){0};
     if (by_descriptor(a))
@@ -475,12 +483,14 @@ unsigned tc_buffer_accesses(tc_pass_env *env, tc_op *alloc, unsigned most,
     for (unsigned i = 0; i < b.n && n < most; i++) {
         verdict v = judge(&b, &b.accesses[i], t->layout);
         if (v.possible)
-            out[n++] = (tc_buffer_access){.op = b.accesses[i].op,
-                                          .by_descriptor = v.descriptor,
-                                          .by_matrices = v.matrix,
-                                          .bytes = v.vector * b.bits / 8,
-                                          .ways = v.ways,
-                                          .tile = b.accesses[i].tile};
+            out[n++] = (tc_buffer_access){
+                .op = b.accesses[i].op,
+                .by_descriptor = v.descriptor,
+                .by_matrices = v.matrix,
+                .bytes = v.vector * b.bits / 8,
+                .ways = v.ways,
+                .tile = b.accesses[i].tile,
+                .view = view_of(&b, &b.accesses[i], t->layout)};
     }
     return n;
 }

@@ -14,6 +14,7 @@ typedef struct tc_buffer_access {
     unsigned bytes;        /* of a vector, where it is none of these */
     unsigned ways;         /* of bank conflicts; 1: none */
     const tc_layout *tile; /* by threads: who has which element; else NULL */
+    const tc_layout *view; /* the buffer's as the op sees it: transposed, .. */
 } tc_buffer_access;
 
 /* By threads and by wgmma: not those by TMA copies, which have no conflicts.

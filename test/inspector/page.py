@@ -16,6 +16,7 @@ from pages import (KERNELS, SKIPPED, check, failures, make_broken,  # noqa: E402
                    make_mask, make_measured, make_page, tilec)
 
 LARGEST = 10 << 20
+SLOWEST = 1000  # milliseconds
 
 
 # ---- Views ----
@@ -217,6 +218,18 @@ def check_layouts(b, name, program, most):
     check(len(chosen) >= 2, name + ": it has fewer than two layouts")
 
 
+def check_conflicts(b, name):
+    """The banks that are drawn have the conflicts that are said."""
+    drawn = b.run("""main.buffers.flatMap(f => (f.accesses || []).map(a => [f.name, a]))
+        .filter(([, a]) => a.tile >= 0 && a.by === "vectors").map(([n, a]) =>
+        [n, a.line, a.ways, waysOf(phasesOf(main.layouts[a.view],
+            main.layouts[a.tile], a.bytes))])""")
+    for buffer, line, ways, shown in drawn:
+        check(ways == shown, "%s: line %d, %s: %d ways, drawn are %d"
+              % (name, line, buffer, ways, shown))
+    return len(drawn)
+
+
 def check_readout(b, name):
     """What is said of the element under the mouse is what is drawn there."""
     b.run("openTab('layouts')")
@@ -239,12 +252,15 @@ def check_kernel(b, program, folder, name):
     size = os.path.getsize(path)
     check(size < LARGEST, "%s: the page has %d bytes" % (name, size))
     b.open(path)
+    ms = b.run("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    check(0 < ms < SLOWEST, "%s: the page loads in %d ms" % (name, ms))
     check_views(b, name)
     instruction, op = {"matmul": ("mma.sync", "dot"),
                        }.get(name, ("wgmma.mma_async", "dot"))
     check_links(b, name, instruction, op)
     check_layouts(b, name, program, 4)
     check_readout(b, name)
+    check_conflicts(b, name)
 
 
 def check_broken(b, program, folder):
@@ -258,6 +274,27 @@ def check_broken(b, program, folder):
         b.run("openTab('%s')" % view)
 
 
+def check_slow(b, program, root, folder):
+    """Conflicts of a buffer that is read transposed."""
+    b.open(make_page(program, folder, "conflicts", [
+        root + "/test/inspector/slow/bank_conflicts.tile@slow", "--target",
+        "sm_90a"]))
+    check(check_conflicts(b, "bank_conflicts") > 4,
+          "bank_conflicts: accesses are missing")
+
+
+def check_measured(b, program, root, folder):
+    """A profile of an H200: where it is far from the model is said."""
+    b.open(make_page(program, folder, "measured", [
+        *KERNELS["attention_fwd"], "--profile",
+        root + "/test/inspector/measured/attention_fwd_h200.json"]))
+    b.run("openTab('time')")
+    said = b.run("document.getElementById('differences').innerText")
+    check("by the model 2,048" in said and
+          "Farthest above the model: consumers, math: 1,250" in said,
+          "measured: the page says %r" % said)
+
+
 def check_two(b, program, folder):
     b.open(make_page(program, folder, "two", [*KERNELS["matmul"], "--against",
                                               "-D BN=128"]))
@@ -267,7 +304,7 @@ def check_two(b, program, folder):
 
 
 def main():
-    program = sys.argv[1]
+    program, root = sys.argv[1:3]
     chromium = find_chromium()
     if not chromium:
         print("skipped: there is no chromium")
@@ -278,6 +315,8 @@ def main():
         check_keyboard(b)
         check_broken(b, program, folder)
         check_two(b, program, folder)
+        check_slow(b, program, root, folder)
+        check_measured(b, program, root, folder)
         check_parts(b, program, folder)
         check(not b.console, "the console has errors: %r" % b.console)
         outside = [r for r in b.requests if not r.startswith("file://")]

@@ -37,7 +37,7 @@ typedef struct lsp_document {
     tc_tokens tokens;
     tc_source *imports; /* files that are imported, directly or not */
     unsigned nimports;
-    bool is_linked; /* and have no error */
+    bool is_linked;      /* and have no error */
     const tc_func *only; /* the function whose body was analyzed; NULL: all */
     lsp_name *names;
     size_t nnames, room;

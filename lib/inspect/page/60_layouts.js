@@ -54,8 +54,8 @@ function phasesOf(shared, tile, bytes) {
   for (let from = 0; from < 32; from += lanes) {
     const banks = Array.from({ length: 32 }, () => new Map());
     for (let lane = from; lane < from + lanes; lane++)
-      for (let r = 0; r < vector; r++) {
-        const offset = places.first[flat(shared, applyLayout(tile, { register: r, lane, warp: 0 }))];
+      for (let k = 0; k < vector; k++) {
+        const offset = places.first[flat(shared, applyLayout(tile, { register: 0, lane, warp: 0 }))] + k;
         const word = Math.floor(offset * shared.bits / 32);
         const bank = banks[word % 32];
         bank.set(word, [...(bank.get(word) || []), lane]);
@@ -64,6 +64,9 @@ function phasesOf(shared, tile, bytes) {
   }
   return phases;
 }
+
+// How many words of one bank wait for each other.
+function waysOf(phases) { return Math.max(...phases.map(banks => Math.max(...banks.map(b => b.size)))); }
 
 class LayoutsView {
   constructor(doc) { this.doc = doc; this.at = null; this.color = "holder"; }
@@ -235,17 +238,18 @@ class LayoutsView {
   }
 
   showAccess(a, chart) {
-    const tile = this.doc.layouts[a.tile];
-    const phases = phasesOf(this.l, tile, a.bytes), most = Math.max(...phases[0].map(b => b.size));
+    const tile = this.doc.layouts[a.tile], view = this.doc.layouts[a.view];
+    const phases = phasesOf(view, tile, a.bytes), most = waysOf(phases);
     this.lanes = Array.from({ length: 32 }, (_, lane) => {
-      const coord = applyLayout(tile, { register: 0, lane, warp: 0 }), i = flat(tile, coord);
+      const coord = applyLayout(tile, { register: 0, lane, warp: 0 });
+      const i = this.places.first.indexOf(placesOf(view).first[flat(view, coord)]);
       return [Math.floor(i / this.columns), i % this.columns];
     });
     this.draw();
     const w = 20, h = 16, tall = Math.max(...phases.map(p => Math.max(...p.map(b => b.size))));
     chart.textContent = "";
     chart.append(el("h3", {}, `${a.op} by ${a.bytes} bytes: the banks of warp 0's first access, ${plural(phases.length, "phase")}`),
-      el("p", { class: "dim" }, `Lanes are framed above. Each cell is a 4-byte word, with its lanes; words above each other in one column wait for each other: ${most > 1 ? most + "-way conflicts" : "no conflicts"} in the first phase.`),
+      el("p", { class: "dim" }, `Lanes are framed above. Each cell is a 4-byte word, with its lanes; words above each other in one column wait for each other: ${most > 1 ? most + "-way conflicts" : "no conflicts"}.`),
       el("div", { class: "scroll" }, phases.slice(0, 4).map((banks, p) => svg("svg", { width: 60 + 32 * w, height: tall * h + 24, viewBox: `0 0 ${60 + 32 * w} ${tall * h + 24}` },
         svg("text", { x: 0, y: tall * h - 2, class: "dim" }, "phase " + p),
         banks.map((words, bank) => [...words.entries()].map(([word, lanes], k) => svg("g", {},

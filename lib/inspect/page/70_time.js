@@ -13,8 +13,9 @@ class TimeView {
     if (!doc.ok) { main.append(el("p", { class: "bar" }, "No time: the text is wrong.")); return; }
     const lines = [doc.timeline, doc.measured].filter(Boolean);
     main.append(el("h2", {}, "Steady state"));
-    for (const t of lines) main.append(timeline(doc, t));
-    if (!doc.measured)
+    for (const t of lines) main.append(timeline(doc, t, doc.timeline));
+    if (doc.measured) add(main, differences(doc, doc.measured));
+    else
       main.append(el("p", { class: "dim" }, "Measured on a GPU: tilec profile KERNEL .. --json > t.json, then tilec inspect .. --profile t.json -o page.html."));
     main.append(el("h2", {}, "Shared memory"), sharedPicture(doc), el("h2", {}, "Registers by line"), registersPicture(doc),
       el("h2", {}, "Roofline"), roofline(doc));
@@ -25,27 +26,33 @@ class TimeView {
 
 // ---- Timelines: docs/inspector.md, `timeline` ----
 
-function timeline(doc, t) {
-  const unit = t.unit || "cycles", width = 1000, left = 120, row = 30, n = t.tracks.length;
+// Both at one scale, in cycles a pixel, and with the roles in one order.
+function timeline(doc, t, model) {
+  const unit = t.unit || "cycles", left = 120, row = 30, n = t.tracks.length;
+  const ratio = model && model !== t && model.unit === t.unit ? t.length / model.length : 1;
+  const width = left + 880 * Math.max(1, Math.min(6, ratio));
+  const rank = name => { const i = model ? model.tracks.findIndex(x => x.name === name) : -1; return i < 0 ? 1e3 : i; };
+  const order = t.tracks.map((x, i) => i).sort((a, b) => rank(t.tracks[a].name) - rank(t.tracks[b].name) || a - b);
+  const rowOf = order.map((x, i) => order.indexOf(i));
   const scale = x => left + (width - left) * x / (t.length || 1);
   const box = el("div", { class: "timeline", "data-source": t.source });
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${n * row + 26}`, width, role: "img",
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${n * row + 26}`, width, role: "img", style: ratio > 1 ? "max-width:none" : null,
     "aria-label": `${t.source} step: ${t.tracks.map(x => x.name).join(", ")}` });
   t.tracks.forEach((track, i) => picture.append(
     svg("line", { x1: left, x2: width, y1: (i + 1) * row, y2: (i + 1) * row, class: "axis" }),
-    svg("text", { x: 0, y: i * row + 19, class: track.kind === "unit" ? "dim" : "" }, track.name)));
+    svg("text", { x: 0, y: rowOf[i] * row + 19, class: track.kind === "unit" ? "dim" : "" }, track.name)));
   const parts = [];
   for (const s of t.spans) {
     const [color] = KINDS[s.kind] || KINDS.other, w = Math.max(1, scale(s.end) - scale(s.start) - 1);
     const words = `${t.tracks[s.track].name}: ${s.name}, ${s.kind}, ${(s.end - s.start).toLocaleString("en")} ${unit} from ${s.start.toLocaleString("en")}` + (s.step !== undefined ? `, step ${s.step}` : "");
     const g = svg("g", { class: "span" },
-      svg("rect", { x: scale(s.start), y: s.track * row + 4, width: w, height: row - 8, rx: 2, fill: color, "fill-opacity": s.kind === "wait" ? .45 : 1 }),
+      svg("rect", { x: scale(s.start), y: rowOf[s.track] * row + 4, width: w, height: row - 8, rx: 2, fill: color, "fill-opacity": s.kind === "wait" ? .45 : 1 }),
       svg("title", {}, words));
-    if (w > 46) g.append(svg("text", { x: scale(s.start) + 4, y: s.track * row + 19, style: s.kind === "wait" ? "" : "fill:#fff", "clip-path": `inset(0)` }, s.name.slice(0, Math.floor((w - 6) / 6.6))));
+    if (w > 46) g.append(svg("text", { x: scale(s.start) + 4, y: rowOf[s.track] * row + 19, style: s.kind === "wait" ? "" : "fill:#fff", "clip-path": `inset(0)` }, s.name.slice(0, Math.floor((w - 6) / 6.6))));
     parts.push({ node: g, words, place: s.line ? { file: fileOf(doc, s), line: s.line, machine: 0 } : null });
     picture.append(g);
   }
-  const ticks = 8;
+  const ticks = Math.round(8 * (width - left) / 880);
   for (let i = 0; i <= ticks; i++)
     picture.append(svg("text", { x: Math.min(width - 40, scale(t.length * i / ticks)), y: n * row + 18, class: "dim" }, Math.round(t.length * i / ticks).toLocaleString("en")));
   const kinds = [...new Set(t.spans.map(s => s.kind))];
@@ -55,6 +62,22 @@ function timeline(doc, t) {
   if (t.overhead !== undefined) box.append(el("p", { class: "dim" }, `clock reads cost ${(100 * t.overhead).toFixed(1)} %`));
   if (t.sections && t.sections.length) box.append(el("details", {}, el("summary", {}, "sections as a table"), sections(doc, t)));
   return box;
+}
+
+// Where the hot loop's measured step is farthest from the modelled one.
+function differences(doc, t) {
+  const loop = (t.loops || []).filter(l => l.model > 0).sort((a, b) => b.steps - a.steps);
+  const known = (t.sections || []).filter(s => s.model !== undefined && s.model !== null && loop.some(l => l.name === s.loop && l.role === s.role));
+  if (!known.length) return null;
+  const apart = s => s.median - s.model, sorted = known.slice().sort((a, b) => apart(b) - apart(a));
+  const words = s => [`${s.role}, ${s.name}: ${s.median.toLocaleString("en")} cycles, by the model ${s.model.toLocaleString("en")} `,
+    el("button", { type: "button", class: "go mono", onclick: () => views.source.go({ file: fileOf(doc, s), line: s.line, machine: 0 }) }, "line " + s.line)];
+  const longer = sorted[0], shorter = sorted[sorted.length - 1];
+  return el("div", { id: "differences" }, el("h3", {}, "Measured against modelled"),
+    loop.map(l => el("p", {}, `${l.role}, ${l.name}: a step takes ${l.median.toLocaleString("en")} cycles, by the model ${l.model.toLocaleString("en")}`)),
+    apart(longer) > 0 && el("p", {}, "Farthest above the model: ", words(longer)),
+    apart(shorter) < 0 && el("p", {}, "Farthest below it: ", words(shorter)),
+    el("p", { class: "dim" }, "The model knows how long units are busy and who waits for whom. The issue of instructions, barriers and stores takes no time in it."));
 }
 
 function fileOf(doc, span) { return span.file || doc.places[doc.hot.place]?.[0] || 1; }
