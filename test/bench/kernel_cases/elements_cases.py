@@ -67,10 +67,11 @@ class Sample(Elements):
         return (i.gather(1, torch.multinomial(w, 1))[:, 0],)
 
     def reference(self, s):
+        """The least number of each row that may be drawn."""
         _, n, k, p = self.size
         x = torch.sort(s["x"].double() / 0.8, descending=True).values
-        w = torch.softmax(x[:, :k or n], -1)
-        last = (w.cumsum(-1) - w < p / 100 + 1e-5).sum(-1) - 1
+        w = torch.softmax(x.where(x >= x[:, (k or n) - 1:][:, :1], -torch.inf), -1)
+        last = ((w.cumsum(-1) - w < p / 100 + 1e-5) & (w > 0)).sum(-1) - 1
         return (x.gather(1, last[:, None])[:, 0],)
 
     def error(self, s, got, wanted):
@@ -153,16 +154,18 @@ class Dropout(PrefixSum):
 
 
 class Histogram(Elements):
-    """size: elements, 1, bins."""
+    """size: elements, 1, bins. spread 0: all of one bin."""
 
     word, text, name, tensors = "histogram", "histogram", "histogram_copies", 1
     bindings = dict(bin="@even_bins")
 
-    def __init__(self, *size, **more):
+    def __init__(self, *size, spread=1.0, **more):
         super().__init__(*size, dtype=torch.float32, **more)
+        self.spread = spread
+        self.label += "" if spread else "_same"
 
     def inputs(self):
-        return dict(x=randn(self.size[0], dtype=torch.float32),
+        return dict(x=self.spread * randn(self.size[0], dtype=torch.float32),
                     counts=torch.zeros(self.size[2], device="cuda",
                                        dtype=torch.int32))
 
@@ -170,12 +173,16 @@ class Histogram(Elements):
         kinds = {}
         for kind in ("histogram", "histogram_copies", "histogram_private"):
             more = dict(MOST=max(256, self.size[2])) if "private" in kind else {}
-            if self.size[2] <= 4096 or not more:
+            if self.size[2] <= 1024 or not more:
                 kinds[kind] = tilec_kernel(
                     self.text, kind, self.arguments, self.outputs,
-                    1 if more else 0, **self.bindings, **more)
+                    **self.bindings, **more)
         kinds["tilec"] = kinds.pop(self.name)
         return {**kinds, "torch": torch_function(self.torch)}
+
+    def variants(self):
+        return {"copies %d" % n: self.tilec(0, COPIES=n)
+                for n in (16, 256, 1024) if n * self.size[2] < 1 << 24}
 
     def arguments(self, s):
         return [s["x"], s["counts"], -4.0, 4.0]
@@ -193,12 +200,13 @@ class Histogram(Elements):
 
 
 CASES = [
-    Sample(1, 128256, 50, 100, warps=8), Sample(64, 128256, 50, 100, warps=8),
-    Sample(64, 128256, 0, 90, warps=8), Sample(256, 32000, 40, 95, warps=8),
-    PrefixSum(8192, 4096), PrefixSum(64, 131072),
+    Sample(1, 128256, 50, 100), Sample(64, 128256, 50, 100),
+    Sample(64, 128256, 0, 90), Sample(256, 32000, 40, 95),
+    PrefixSum(8192, 4096, dtype=torch.float32),
+    PrefixSum(64, 131072, dtype=torch.float32, BN=4096),
     Hadamard(16384, 1024), Hadamard(8192, 4096),
     Fft(8192, 2048, dtype=torch.float32), Fft(4096, 8192, dtype=torch.float32),
     Dropout(8192, 4096),
-    Histogram(1 << 25, 1, 256), Histogram(1 << 25, 1, 4096),
-    Histogram(1 << 25, 1, 65536),
+    Histogram(1 << 25, 1, 256), Histogram(1 << 25, 1, 256, spread=0),
+    Histogram(1 << 25, 1, 4096), Histogram(1 << 25, 1, 65536),
 ]
