@@ -237,8 +237,8 @@ static bool run_passes(tc_collection *c, watch *seen,
     return tc_job_passes(c->job, &o, c->target, c->f->name, bound, NULL);
 }
 
-static bool choose(tc_job *job, const tc_target **target, tc_func **f,
-                   tc_bound *bound)
+bool tc_inspect_choose(tc_job *job, const tc_target **target, tc_func **f,
+                       tc_bound *bound)
 {
     tc_request *r = job->request;
     if (!tc_request_read(job) || !tc_request_configure(job) ||
@@ -266,7 +266,7 @@ static bool build(tc_job *job)
     tc_collection *c = tc_arena_new(a, tc_collection);
     watch *seen = tc_arena_new(a, watch);
     job->cx->want_remarks = true;
-    if (!choose(job, &c->target, &c->f, &bound))
+    if (!tc_inspect_choose(job, &c->target, &c->f, &bound))
         return false;
     const char *name = c->f->name;
     unsigned nsources = job->cx->nsources;

@@ -36,6 +36,12 @@ typedef struct tc_collection {
     const tc_layout *layouts[TC_MOST_INSPECTED_LAYOUTS];
 } tc_collection;
 
+/* ---- collect.c ---- */
+
+/* The kernel of the request, for a GPU. */
+bool tc_inspect_choose(tc_job *job, const tc_target **target, tc_func **f,
+                       tc_bound *bound) TC_MUST_CHECK;
+
 /* ---- layouts.c ---- */
 
 /* The number of a layout in the list `layouts`; -1: there is none, or no more

@@ -179,6 +179,52 @@ def check_one_body():
     assert {i["label"] for i in replies[3]["result"]} == {"x", "b"}, replies[3]
 
 
+KERNEL = """kernel @k[BK: int](%a: tensor<[?, ?] x bf16>,
+           %b: tensor<[?, ?] x bf16>, %c: tensor<[?, ?] x f32>) grid(1) {
+  %zero = splat(0.0, tile<128x128 x f32>)
+  %sum = for %i = 0 to size(%a, 1) step BK carry(%acc = %zero) {
+    %at = load %a[0 +: 128, %i +: BK] boundary(0, 1) pad(0)
+    %bt = load %b[%i +: BK, 0 +: 128] boundary(0, 1) pad(0)
+    %next = dot(%at, %bt, %acc)
+    yield %next
+  }
+  store %c[0 +: 128, 0 +: 128], %sum boundary(0, 1)
+}
+"""
+
+
+def compiled(options, *frames):
+    answers, _ = talk(
+        ask(0, "initialize", initializationOptions=options),
+        tell("textDocument/didOpen",
+             textDocument={"uri": URI, "text": KERNEL}),
+        *frames, ask(99, "shutdown"), tell("exit"))
+    return {a["id"]: a["result"]["contents"]["value"] for a in answers
+            if 0 < a.get("id", 0) < 99}
+
+
+def check_compiled():
+    """Hover tells layouts and remarks of the last compile."""
+    hovers = [ask(1, "textDocument/hover", **at(6, 6)),
+              ask(2, "textDocument/hover", **at(4, 12)),
+              ask(3, "textDocument/hover", **at(2, 4))]
+    wrong = replace(KERNEL, 7, "%next", "%nxt")
+    said = compiled({"target": "sm_90a", "bindings": {"BK": "64"}}, *hovers,
+                    wrong, ask(4, "textDocument/hover", **at(4, 12)))
+    assert said[1].startswith("%next: tile<128x128 x f32>\n\n@k for sm_90a:\n"
+                              "tile<128x128 x f32, #mma("), said[1]
+    assert "m64k16" in said[1], said[1]
+    assert "load of %a made a TMA copy" in said[2], said[2]
+    assert said[4] == said[2], "a wrong text: %r" % said[4]
+    said = compiled({"target": "sm_80", "bindings": {"BK": "32"}}, *hovers)
+    assert "@k for sm_80:" in said[1] and "m16n8k16" in said[1], said[1]
+    assert "TMA" not in said[2], said[2]
+    for options in (None, {}, {"bindings": ["64"]}, {"target": 90}):
+        said = compiled(options, *hovers)
+        assert "@k for sm_90a: not compiled: " in said[1], said[1]
+    assert "`nothing`" in compiled({"target": "nothing"}, *hovers)[1]
+
+
 def check_rename_refusals():
     """Names that are taken, words of the language, nothing at the cursor."""
     replies, _ = opened(
@@ -322,6 +368,7 @@ def main():
     check_changes()
     check_other_bodies()
     check_one_body()
+    check_compiled()
     check_rename_refusals()
     check_many_errors()
     check_imports()

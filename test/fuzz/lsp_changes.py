@@ -134,6 +134,11 @@ class Dialogue:
         answers = [self.server.request("textDocument/" + what, {
             "textDocument": {"uri": uri}, "position": position(self.text, at)})
             for uri in (CHANGED, OPENED)]
+        for a in answers:
+            if what == "hover" and a.get("result"):
+                # A wrong text keeps what its last compile said.
+                contents = a["result"]["contents"]
+                contents["value"] = contents["value"].split("\n\n@")[0]
         return self.differs(what + " at %d" % at, answers[0].get("result"),
                             answers[1].get("result"))
 

@@ -34,6 +34,7 @@ static void drop(lsp_server *s, lsp_document *d)
 {
     lsp_forget(d);
     lsp_free_base(d);
+    lsp_compiled_free(d);
     free(d->uri);
     free(d->text);
     free(d->lines);
@@ -99,6 +100,25 @@ static void did_close(lsp_server *s, const cJSON *params)
 }
 
 /* ---- Requests ---- */
+
+/* {"target": "sm_90a", "bindings": {"D": "128"}} */
+static void configure(lsp_server *s, const cJSON *params)
+{
+    s->settings = cJSON_Duplicate(get(params, "initializationOptions"), true);
+    const cJSON *bindings = get(s->settings, "bindings"), *b;
+    const char *target = string_of(s->settings, "target");
+    s->target = target ? target : "sm_90a";
+    size_t n = (size_t)cJSON_GetArraySize(bindings);
+    s->bindings = calloc(n + 1, sizeof *s->bindings);
+    if (!s->bindings)
+        longjmp(s->unwind, 1);
+    cJSON_ArrayForEach(b, bindings)
+    {
+        if (cJSON_IsString(b) && b->string)
+            s->bindings[s->nbindings++] =
+                (tilec_binding){b->string, b->valuestring};
+    }
+}
 
 static cJSON *capabilities(void)
 {
@@ -169,6 +189,7 @@ static void request(lsp_server *s, const cJSON *id, const char *method,
         which++;
     if (strcmp(method, "initialize") == 0 && !s->initialized) {
         s->initialized = true;
+        configure(s, params);
         lsp_reply(id, capabilities());
     } else if (!s->initialized) {
         lsp_fail(id, LSP_NOT_INITIALIZED, "expected `initialize` first");
@@ -246,6 +267,8 @@ static int lsp_run(const tool_args *args)
     while (s->ndocuments)
         drop(s, &s->documents[s->ndocuments - 1]);
     int code = s->shut_down ? EXIT_DONE : EXIT_INPUT;
+    cJSON_Delete(s->settings);
+    free(s->bindings);
     free(s);
     return code;
 }

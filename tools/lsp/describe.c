@@ -18,23 +18,31 @@ static const char *words_of(tc_arena *a, tc_opcode code)
 }
 
 /* NULL: nothing is known. */
-static const char *describe(lsp_document *d, const tc_token *t)
+static const char *describe(const lsp_server *s, lsp_document *d,
+                            const tc_token *t)
 {
+    tc_text text = {.arena = &d->arena};
     const lsp_name *name = lsp_name_at(d, t);
-    if (name && name->v && name->v->type)
-        return tc_arena_printf(&d->arena, "%%%.*s: %s", (int)t->len,
-                               d->text + t->at,
-                               tc_type_name(d->cx, name->v->type));
+    if (name && name->v && name->v->type) {
+        tc_text_printf(&text, "%%%.*s: %s", (int)t->len, d->text + t->at,
+                       tc_type_name(d->cx, name->v->type));
+        lsp_add_compiled(s, d, t, name->definition, &text);
+        return text.data;
+    }
     if (!t || t->kind != TC_TOKEN_NAME)
         return NULL;
     tc_opcode code = tc_opcode_parse(d->text + t->at, t->len);
-    return code < TC_OPCODE_COUNT ? words_of(&d->arena, code) : NULL;
+    if (code == TC_OPCODE_COUNT)
+        return NULL;
+    tc_text_add(&text, words_of(&d->arena, code));
+    lsp_add_compiled(s, d, t, (tc_loc){.line = t->line}, &text);
+    return text.data;
 }
 
 cJSON *lsp_hover(const lsp_server *s, lsp_document *d, size_t at)
 {
     const tc_token *t = lsp_token_at(d, at);
-    const char *text = describe(d, t);
+    const char *text = describe(s, d, t);
     if (!text)
         return cJSON_CreateNull();
     cJSON *hover = cJSON_CreateObject();

@@ -7,6 +7,7 @@
 
 #include "ir/ir.h"
 #include "ir/text/lex.h"
+#include "lib/tilec.h"
 
 #include <cjson/cJSON.h>
 
@@ -42,6 +43,11 @@ typedef struct lsp_document {
     lsp_name *names;
     size_t nnames, room;
     struct {
+        char *text, *kernel; /* of the last compile, malloc'd */
+        size_t len;
+        cJSON *lines; /* of tc_inspect_lines; NULL: none */
+    } compiled;
+    struct {
         char *text; /* the last one without errors, malloc'd; NULL: none */
         size_t len;
         unsigned nfuncs;
@@ -55,7 +61,12 @@ typedef struct lsp_server {
     lsp_document documents[LSP_MOST_DOCUMENTS];
     unsigned ndocuments;
     bool initialized, shut_down;
-    jmp_buf unwind; /* out of memory */
+    /* By initializationOptions: what hover compiles kernels for. */
+    const char *target;
+    tilec_binding *bindings;
+    size_t nbindings;
+    cJSON *settings; /* holds their texts */
+    jmp_buf unwind;  /* out of memory */
 } lsp_server;
 
 /* ---- wire.c ---- */
@@ -132,6 +143,14 @@ void lsp_add_edits(const lsp_document *d, cJSON *list, size_t at,
 /* NULL: *why says why not. */
 cJSON *lsp_rename(lsp_document *d, const cJSON *params, size_t at,
                   const char **why);
+
+/* ---- compiled.c ---- */
+
+/* Appends what the last compile made of the token's line, and of the value if
+ * it is one, which is defined there. */
+void lsp_add_compiled(const lsp_server *s, lsp_document *d, const tc_token *t,
+                      tc_loc definition, tc_text *out);
+void lsp_compiled_free(lsp_document *d);
 
 /* ---- describe.c ---- */
 

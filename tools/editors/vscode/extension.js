@@ -171,7 +171,8 @@ function offer(server, context) {
 let server = null;
 
 async function activate(context) {
-  const command = vscode.workspace.getConfiguration('tilec').get('path');
+  const settings = vscode.workspace.getConfiguration('tilec');
+  const command = settings.get('path');
   const problems = vscode.languages.createDiagnosticCollection(LANGUAGE);
   context.subscriptions.push(problems);
   server = new Server(command, (method, params) => {
@@ -186,7 +187,9 @@ async function activate(context) {
         'tilec.path to the command');
   });
   await server.request('initialize', {
-    processId: process.pid, rootUri: null, capabilities: {}});
+    processId: process.pid, rootUri: null, capabilities: {},
+    initializationOptions: {target: settings.get('target'),
+                            bindings: settings.get('bindings')}});
   server.notify('initialized', {});
   followDocuments(server, context);
   offer(server, context);
