@@ -244,6 +244,19 @@ static bool must_wait(const tc_func *f, const tc_pass_info *pass)
            tc_region_any(f->body, has_place);
 }
 
+/* Passes on bodies know nothing of loops that end early. */
+static bool breaks_are_gone(struct run *r, const tc_func *f,
+                            const tc_pass_info *pass)
+{
+    tc_each_nested (op, f->body) {
+        if (op->code == TC_BREAK_IF && pass->scope != TC_SCOPE_FUNC)
+            return tc_error(r->m->cx, op->loc,
+                            "%s: @%s has break_if: expand-breaks comes first",
+                            pass->name, f->name);
+    }
+    return true;
+}
+
 static tc_change run_on_funcs(struct run *r, const tc_pass_info *pass,
                               tc_pass_env *env)
 {
@@ -251,6 +264,8 @@ static tc_change run_on_funcs(struct run *r, const tc_pass_info *pass,
     tc_each_func (f, r->m) {
         if (!is_in_scope(f, pass->scope) || must_wait(f, pass))
             continue;
+        if (!breaks_are_gone(r, f, pass))
+            return TC_FAILED;
         tc_change c = pass->run_func(f, env);
         if (c == TC_FAILED)
             return c;

@@ -297,7 +297,7 @@ static const tc_foreign ops[] = {
 #define FUNC    "a function is written func @name(%x: f32) -> f32 { .. }"
 
 static const tc_foreign statements[] = {
-    {"break", NULL, NO_JUMP},
+    {"break", "break_if", "write break_if %c in a `for`"},
     {"continue", NULL, "there is no jump in a loop: write `if`"},
     {"goto", NULL, NO_JUMP},
     {"elif", NULL, "write else { .. if .. }"},

@@ -69,10 +69,12 @@ static bool fit_terminator(tc_parser *p, const tc_op_parts *parts,
                            tc_value **in)
 {
     bool hands_over = parts->code != TC_CONDITION;
+    unsigned first = parts->code == TC_BREAK_IF; /* of what is handed over */
     bool ok = true;
     for (unsigned i = 0; i < parts->in.n; i++) {
-        const tc_type *type =
-            hands_over && i < p->nyields ? p->yields[i] : NULL;
+        const tc_type *type = hands_over && i >= first && i - first < p->nyields
+                                  ? p->yields[i - first]
+                                  : NULL;
         bool whole = type && type->kind <= TC_TILE && type->kind != TC_TENSOR;
         in[i] = tc_fit_value(p, &parts->in.all[i], whole ? type : NULL);
         ok &= in[i] != NULL;
@@ -158,8 +160,9 @@ static tc_op *finish(tc_parser *p, tc_op_parts *parts)
         return NULL;
     tc_value **in = tc_arena_array(p->arena, tc_value *, parts->in.n);
     const tc_type *stated = parts->nstated == 1 ? parts->stated[0] : NULL;
-    bool terminator = tc_op_infos[parts->code].traits & TC_TERMINATOR;
-    if (!(terminator
+    bool hands_on = tc_op_infos[parts->code].traits & TC_TERMINATOR ||
+                    parts->code == TC_BREAK_IF;
+    if (!(hands_on
               ? fit_terminator(p, parts, in)
               : tc_fit_op(p, parts->code, parts->loc, &parts->in, stated, in)))
         return NULL;

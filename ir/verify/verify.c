@@ -63,6 +63,8 @@
  *   23 for: one region; its arguments are the induction variable, of the
  *      bounds' type, and the carried values. A constant step is above 0;
  *      stages is 1 or more.
+ *      break_if: in the region of a `for` itself, with as many values as it
+ *      carries, of their types, or none; it carries no block pointers then.
  *   24 if: two regions without arguments. The first of a speculatable one
  *      writes nothing; it may add to memory.
  *   25 while: two regions; the arguments of the first are the carried values,

@@ -632,6 +632,39 @@ static bool check_exit_if(const tc_verifier *v, const tc_op *op)
     return true;
 }
 
+/* What goes out of a loop early is what it carries. */
+static bool check_break_if(const tc_verifier *v, const tc_op *op)
+{
+    const tc_op *loop = op->parent->op;
+    if (!loop || loop->code != TC_FOR)
+        return tc_error(
+            v->cx, op->loc,
+            "break_if: in %s, expected it in a `for`, not in a "
+            "region inside: let the region yield the condition",
+            loop ? tc_arena_printf(&v->cx->diag_arena, "`%s`", tc_op_name(loop))
+                 : "a body");
+    if (tc_op_int(loop, "over_tiles"))
+        return tc_error(v->cx, op->loc,
+                        "break_if: in a loop over tiles, expected one whose "
+                        "steps run in their order");
+    if (op->nin > 1 && op->nin - 1 != loop->nout)
+        return tc_error(v->cx, op->loc,
+                        "break_if: %u values, expected %u, as the loop "
+                        "carries, or none",
+                        op->nin - 1, loop->nout);
+    bool ok = true;
+    for (unsigned i = 0; i < loop->nout; i++) {
+        if (loop->out[i]->type->kind == TC_BLOCK_PTR)
+            ok = tc_error(v->cx, op->loc,
+                          "break_if: the loop carries a block pointer, "
+                          "expected none: carry its offsets");
+        else if (op->nin > 1)
+            ok &= check_handed_type(v, op, 1 + i, loop->out[i]->type,
+                                    "the `for`");
+    }
+    return ok;
+}
+
 /* ---- The table ---- */
 
 typedef bool check_fn(const tc_verifier *v, const tc_op *op);
@@ -659,6 +692,7 @@ static check_fn *const extra[TC_OPCODE_COUNT] = {
     [TC_ASSERT] = check_assert,
     [TC_PRINT] = check_print,
     [TC_EXIT_IF] = check_exit_if,
+    [TC_BREAK_IF] = check_break_if,
     [TC_VJP] = check_call,
     [TC_WORKSPACE] = tc_verify_workspace,
     [TC_FILL] = tc_verify_fill,

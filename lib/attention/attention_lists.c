@@ -51,8 +51,8 @@ static bool is_asked(tc_job *job, void *data)
         .kernel = "block_visits", .bindings = b, .nbindings = 2};
     if (!parse_kernel(job) ||
         !tc_run_pipeline(job->trial,
-                         "bind-params,inline,canonicalize,cse,licm,"
-                         "canonicalize,bound-loops,dce",
+                         "bind-params,expand-breaks,inline,canonicalize,cse,"
+                         "licm,canonicalize,bound-loops,dce",
                          &o) ||
         !asks_in_loop(tc_func_find(job->trial, o.kernel)->body))
         return false;

@@ -37,6 +37,7 @@ static void mark_operands(tc_op *op, unsigned from, unsigned to)
 }
 
 static void mark_contents(tc_region *r);
+static void mark_slot(tc_op *op, unsigned i);
 
 /* Marks the op as needed. For an op with slots only its fixed operands (bounds,
  * conditions) are marked; each slot is marked on its own. */
@@ -52,6 +53,10 @@ static void mark_op(tc_op *op)
     case TC_IF: mark_operands(op, 0, 1); return;
     case TC_WHILE: mark_op(tc_region_terminator(op->regions[0])); return;
     case TC_WARP_GROUPS: return;
+    case TC_BREAK_IF: /* gives all that the loop carries */
+        for (unsigned i = 0; i < op->parent->op->nout; i++)
+            mark_slot(op->parent->op, i);
+        break;
     default: break;
     }
     mark_operands(op, 0, op->nin);

@@ -49,8 +49,8 @@ static tc_value *is_at(tc_builder *b, const tc_type *t, unsigned axis,
     tc_context *cx = b->func->module->cx;
     const tc_type *i32 = tc_type_scalar(cx, TC_I32);
     const tc_type *line = tc_type_shaped(cx, TC_TILE, 1, &t->dims[axis], i32);
-    tc_value *on = tc_build_cmp(b, "eq", tc_build(b, TC_RANGE, 0, NULL, line),
-                                spread(b, index, line));
+    tc_value *at = tc_build(b, TC_RANGE, 0, NULL, line);
+    tc_value *on = tc_build_cmp(b, "eq", at, spread(b, index, line));
     for (unsigned i = 0; i < t->rank; i++) {
         if (i == axis)
             continue;
@@ -106,8 +106,8 @@ static bool expand(tc_pass_env *env, tc_op *op)
     unsigned axis = (unsigned)tc_op_int(op, "axis");
     tc_value *index = op->in[1];
     tc_value *x = as_type(&b, op->in[0], bits);
-    x = tc_build_select(&b, is_at(&b, t, axis, narrow(&b, index)), x,
-                        tc_build_int_const(&b, bits, 0));
+    tc_value *here = is_at(&b, t, axis, narrow(&b, index));
+    x = tc_build_select(&b, here, x, tc_build_int_const(&b, bits, 0));
     x = as_type(&b, or_along(&b, x, axis), to);
     tc_value *inside =
         spread(&b, is_inside(&b, index, tc_dim_value(t->dims[axis])), to);

@@ -87,6 +87,15 @@ static bool if_same_yields(tc_op *op)
 
 /* ---- Slots ---- */
 
+/* Does break_if take values out of the loop that its yield does not have? */
+static bool breaks(const tc_op *loop)
+{
+    tc_each_op (op, loop->regions[0])
+        if (op->code == TC_BREAK_IF)
+            return true;
+    return false;
+}
+
 /* Does only its own slot's yield use the argument? */
 static bool only_feeds_itself(const tc_op *op, unsigned i)
 {
@@ -114,6 +123,8 @@ static bool remove_dead_slots(tc_op *op)
 
 static bool unused_results(tc_op *op)
 {
+    if (breaks(op))
+        return false;
     for (unsigned i = 0; i < op->nout; i++)
         if (!op->out[i]->uses && only_feeds_itself(op, i))
             return remove_dead_slots(op);
@@ -125,6 +136,8 @@ static bool unused_results(tc_op *op)
 static bool carried_unchanged(tc_op *op)
 {
     bool changed = false;
+    if (breaks(op))
+        return false;
     for (unsigned i = 0; i < op->nout; i++) {
         tc_value *arg = tc_slot_arg(op, i), *init = tc_slot_init(op, i);
         const tc_value *next = tc_slot_yield(op)->in[i];
@@ -176,7 +189,7 @@ static bool for_once(tc_op *op)
 {
     uint64_t trips;
     tc_region *body = op->regions[0];
-    if (!trip_count(op, &trips) || trips != 1)
+    if (!trip_count(op, &trips) || trips != 1 || breaks(op))
         return false;
     tc_value_replace(body->args[0], op->in[0]);
     for (unsigned i = 0; i < op->nout; i++)

@@ -58,6 +58,22 @@ static void keep_results(gen *g, int nvalues, const carried *c)
         gen_keep(g, c->result[i]);
 }
 
+/* At times: an end of the loop that comes early. */
+static void break_(gen *g, const carried *c)
+{
+    if (num_below(&g->rng, 4))
+        return;
+    value condition = gen_need(g, NUM_I1, gen_shapes[0]), v[3];
+    bool alone = num_below(&g->rng, 2);
+    for (int i = 0; i < c->n && !alone; i++)
+        v[i] = gen_need(g, c->arg[i].type, c->arg[i].shape);
+    fprintf(g->out, "%*sbreak_if %s", g->indent, "", condition.name);
+    for (int i = 0; i < c->n && !alone; i++)
+        fprintf(g->out, ", %s", v[i].name);
+    fputc('\n', g->out);
+    statements(g, num_below(&g->rng, 3));
+}
+
 static void for_(gen *g)
 {
     carried c = carry_some(g);
@@ -85,6 +101,7 @@ static void for_(gen *g)
     for (int j = 0; j < c.n; j++)
         gen_keep(g, c.arg[j]);
     statements(g, num_between(&g->rng, 1, 5));
+    break_(g, &c);
     yield(g, &c);
     g->indent -= 2;
     gen_line(g, "}");

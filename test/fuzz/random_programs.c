@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char plain[] = "bind-params,inline,expand-sorts";
+static const char plain[] = "bind-params,expand-breaks,inline,expand-sorts";
 
 static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
 {

@@ -168,11 +168,13 @@ static bool check_expanded(const compiler *c, tc_opcode code, const char *pass)
                     c->kernel->name, tc_op_infos[code].name, pass);
 }
 
-/* Searches and sorts are other ops by now, where the pipeline was whole. */
+/* Searches, sorts and early ends are other ops by now, where the pipeline was
+ * whole. */
 static bool check_lowered(const compiler *c)
 {
     return check_expanded(c, TC_BISECT, "expand-bisections") &&
-           check_expanded(c, TC_SORT, "expand-sorts");
+           check_expanded(c, TC_SORT, "expand-sorts") &&
+           check_expanded(c, TC_BREAK_IF, "expand-breaks");
 }
 
 static bool compile(compiler *c)
