@@ -466,6 +466,12 @@ const tc_value *tc_block_index(const tc_op *block);
 /* How many axes these are: 0 where there are none. */
 unsigned tc_block_index_rank(const tc_op *block);
 
+/* Of a `tensor` op: how many sizes are operands, one for each `?`; then what
+ * stands for a dim's size (NULL: its type says it) and stride. */
+unsigned tc_made_tensor_sizes(const tc_type *tensor);
+tc_value *tc_made_tensor_size(const tc_op *op, unsigned dim);
+tc_value *tc_made_tensor_stride(const tc_op *op, unsigned dim);
+
 /* Axes of a grid, and those of a text's, which the pass `inline` folds. */
 enum { TC_GRID_AXES = 3, TC_MAX_GRID_AXES = 8 };
 

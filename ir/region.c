@@ -39,6 +39,30 @@ unsigned tc_block_index_rank(const tc_op *block)
     return index ? index->type->rank : 0;
 }
 
+static unsigned sizes_before(const tc_type *tensor, unsigned dim)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < dim; i++)
+        n += !tensor->dims[i];
+    return n;
+}
+
+unsigned tc_made_tensor_sizes(const tc_type *tensor)
+{
+    return sizes_before(tensor, tensor->rank);
+}
+
+tc_value *tc_made_tensor_size(const tc_op *op, unsigned dim)
+{
+    const tc_type *t = op->out[0]->type;
+    return t->dims[dim] ? NULL : op->in[1 + sizes_before(t, dim)];
+}
+
+tc_value *tc_made_tensor_stride(const tc_op *op, unsigned dim)
+{
+    return op->in[1 + tc_made_tensor_sizes(op->out[0]->type) + dim];
+}
+
 unsigned tc_op_nreported(const tc_op *op)
 {
     return op->nin - (tc_op_int(op, "of_program") ? TC_GRID_AXES : 0);

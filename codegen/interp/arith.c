@@ -70,10 +70,11 @@ static tc_scalar widen(tc_inum x, tc_kind kind)
 /* Ops that tc_eval_op leaves open: those on a NaN's bits, and on pointers. */
 static void lane_left_open(const lane *l, tc_inum *out)
 {
-    if (l->op->code == TC_BITCAST && tc_kind_is_float(l->kinds[0]))
+    bool bits = l->op->code == TC_BITCAST && l->kinds[0] != TC_PTR;
+    if (bits && tc_kind_is_float(l->kinds[0]))
         out->i = tc_int_wrap(
             l->to, (int64_t)tc_float_to_bits(l->kinds[0], l->in[0].f));
-    else if (l->op->code == TC_BITCAST && l->to <= TC_F64)
+    else if (bits && l->to <= TC_F64)
         out->f = NAN;
     else if (l->op->code == TC_CMP)
         out->i =

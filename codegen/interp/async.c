@@ -222,8 +222,9 @@ static bool start_copy(tc_interp *it, const tc_op *op)
     if (is_block && memory->poison[0])
         return tc_interp_poisoned(it, op, memory->poison[0],
                                   "where it copies from");
-    /* Of a tensor that nobody promised to be aligned: element by element. */
-    if (is_block && !(it->f->aligned >> memory->tensor & 1))
+    /* Of an argument that nobody promised to be aligned: element by element. */
+    if (is_block && !it->tensors[memory->tensor]->def &&
+        !(it->f->aligned >> memory->tensor & 1))
         c.most = c.bytes;
     tc_iop *info = tc_iop_of(op);
     if (!info->plan)

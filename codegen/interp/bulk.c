@@ -53,7 +53,7 @@ static uint8_t *element_of(tc_interp *it, unsigned tensor,
                            const int32_t *coord)
 {
     const tc_launch_arg *arg = &it->args[tensor];
-    const tc_type *t = it->f->body->args[tensor]->type;
+    const tc_type *t = it->tensors[tensor]->type;
     int64_t at = 0;
     for (unsigned i = 0; i < t->rank; i++) {
         int64_t x = offset[i] + (axis[i] < 0 ? 0 : coord[axis[i]]);
@@ -253,7 +253,7 @@ bool tc_interp_bulk_stored(tc_interp *it, const tc_op *op, const void *p,
         actor = TC_ACTOR_PRODUCER;
     for (size_t i = 0; s->keep_flights && i < s->nflights; i++) {
         const tc_iflight *f = &s->flights[i];
-        tc_irange r = tc_interp_extent(it->f->body->args[f->tensor]->type,
+        tc_irange r = tc_interp_extent(it->tensors[f->tensor]->type,
                                        &it->args[f->tensor]);
         if ((uintptr_t)p < r.from || (uintptr_t)p >= r.to ||
             tc_interp_knows(it, actor, tc_clock_mbarrier(s, f->mbarrier),

@@ -37,11 +37,13 @@ static bool has_zero_stride(const tc_type *t, const tc_launch_arg *arg)
     return false;
 }
 
-/* The tensor that a store goes to; NULL: pointers, which go anywhere. */
+/* The argument that a store goes to; NULL: pointers, and tensors made of them,
+ * which go anywhere. */
 static const tc_value *tensor_of(const tc_op *op)
 {
     const tc_op *block = op->in[0]->def;
-    return block && block->code == TC_BLOCK ? block->in[0] : NULL;
+    bool known = block && block->code == TC_BLOCK && !block->in[0]->def;
+    return known ? block->in[0] : NULL;
 }
 
 /* Whether a TMA copy loads from memory that is stored to. */

@@ -217,6 +217,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_SIZE] = tc_interp_size,
     [TC_STRIDE] = tc_interp_size,
     [TC_BASE] = tc_interp_base,
+    [TC_MAKE_TENSOR] = tc_interp_make_tensor,
     [TC_BLOCK] = tc_interp_block,
     [TC_ADVANCE] = tc_interp_advance,
     [TC_LOAD] = tc_interp_load,
@@ -376,17 +377,53 @@ bool tc_interp_takes(const tc_func *kernel, const tc_launch_arg *args)
     return ok;
 }
 
+static bool is_pointer_of_int(const tc_op *op)
+{
+    return op->code == TC_BITCAST &&
+           tc_type_elem(op->out[0]->type)->kind == TC_PTR &&
+           tc_type_elem(op->in[0]->type)->kind != TC_PTR;
+}
+
+static void add_tensor(tc_interp *it, unsigned number, const tc_value *v,
+                       tc_launch_arg arg)
+{
+    it->args[number] = arg;
+    it->tensors[number] = v;
+    tc_ivalue_of(v)->tensor = number;
+}
+
+/* Room for the tensors that ops make, after the launch's arguments. */
+static void find_tensors(tc_interp *it, const tc_launch_arg *args)
+{
+    const tc_region *body = it->f->body;
+    unsigned n = body->nargs, most = n;
+    for (unsigned i = 1; i <= it->nops; i++)
+        most += it->ops[i]->code == TC_MAKE_TENSOR;
+    it->args = tc_arena_array(&it->arena, tc_launch_arg, most);
+    it->tensors = tc_arena_array(&it->arena, const tc_value *, most);
+    for (unsigned i = 0; i < n; i++)
+        add_tensor(it, i, body->args[i], args[i]);
+    for (unsigned i = 1; i <= it->nops; i++)
+        if (it->ops[i]->code == TC_MAKE_TENSOR)
+            add_tensor(it, n++, it->ops[i]->out[0],
+                       (tc_launch_arg){.sizes = tc_arena_array(
+                                           &it->arena, int32_t, TC_MAX_RANK),
+                                       .strides = tc_arena_array(
+                                           &it->arena, int64_t, TC_MAX_RANK)});
+}
+
 static bool take_arguments(tc_interp *it)
 {
     const tc_region *body = it->f->body;
     bool ok = true;
     it->pointers_checked = true;
+    for (unsigned i = 1; i <= it->nops; i++)
+        it->pointers_checked &= !is_pointer_of_int(it->ops[i]);
     it->ranges = tc_arena_array(&it->arena, tc_irange, body->nargs);
     for (unsigned i = 0; i < body->nargs; i++) {
         const tc_value *v = body->args[i];
         const tc_launch_arg *arg = &it->args[i];
         set_scalar(v, arg);
-        tc_ivalue_of(v)->tensor = i;
         if (v->type->kind == TC_TENSOR) {
             it->ranges[it->nranges++] = tc_interp_extent(v->type, arg);
             if (!keeps_promise(it->f, it->args, i))
@@ -465,7 +502,7 @@ static bool run_programs(tc_interp *it, bool ordered)
     return it->nfindings == 0;
 }
 
-static bool run_kernel(tc_interp *it)
+static bool run_kernel(tc_interp *it, const tc_launch_arg *args)
 {
     const tc_func *f = it->f;
     if (!f->is_kernel || f->warps == 0)
@@ -483,7 +520,10 @@ static bool run_kernel(tc_interp *it)
         return tc_error(it->cx, f->loc, "@%s: too many ops", f->name);
     it->ops = tc_arena_array(&it->arena, const tc_op *, nops + 1);
     it->findings = tc_arena_array(&it->arena, tc_ifinding, it->max_findings);
-    if (!make_region(it, f->body) || !take_arguments(it) ||
+    if (!make_region(it, f->body))
+        return false;
+    find_tensors(it, args);
+    if (!take_arguments(it) ||
         !tc_eval_grid(it->cx, f, it->args, sms, it->grid) ||
         !tc_interp_shared_new(it))
         return false;
@@ -493,13 +533,13 @@ static bool run_kernel(tc_interp *it)
 }
 
 /* Running out of memory unwinds through here. */
-static bool run_guarded(tc_interp *it)
+static bool run_guarded(tc_interp *it, const tc_launch_arg *args)
 {
     jmp_buf *outer = it->cx->memory.unwind, unwind;
     volatile bool ok = false, unwound = true;
     if (!setjmp(unwind)) {
         it->cx->memory.unwind = &unwind;
-        ok = run_kernel(it);
+        ok = run_kernel(it, args);
         unwound = false;
     }
     it->cx->memory.unwind = outer;
@@ -517,7 +557,6 @@ bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
     const tc_interp_options *o = options ? options : &none;
     tc_interp it = {.cx = kernel->module->cx,
                     .f = kernel,
-                    .args = args,
                     .options = o,
                     .random = o->seed,
                     .max_steps = o->max_steps ? o->max_steps : 4000000,
@@ -525,5 +564,5 @@ bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
     tc_arena_init(&it.arena, &it.cx->memory);
     tc_arena_init(&it.scratch, &it.cx->memory);
     it.places.arena = it.offsets.arena = it.groups.arena = &it.arena;
-    return run_guarded(&it);
+    return run_guarded(&it, args);
 }

@@ -83,6 +83,28 @@ bool tc_interp_base(tc_interp *it, const tc_op *op)
     return true;
 }
 
+static tc_ipoison poison_of_scalars(const tc_op *op, unsigned first);
+
+bool tc_interp_make_tensor(tc_interp *it, const tc_op *op)
+{
+    tc_ivalue *out = tc_ivalue_of(op->out[0]);
+    const tc_type *t = op->out[0]->type;
+    tc_launch_arg *arg = &it->args[out->tensor];
+    int32_t *sizes = (int32_t *)arg->sizes;
+    int64_t *strides = (int64_t *)arg->strides;
+    tc_ipoison poison = poison_of_scalars(op, 0);
+    if (poison && !tc_interp_poisoned(it, op, poison, "a tensor is made of"))
+        return false;
+    arg->data = (void *)(intptr_t)tc_ivalue_of(op->in[0])->x[0].i;
+    for (unsigned i = 0; i < t->rank; i++) {
+        const tc_value *size = tc_made_tensor_size(op, i);
+        sizes[i] = size ? (int32_t)tc_ivalue_of(size)->x[0].i
+                        : (int32_t)tc_dim_value(t->dims[i]);
+        strides[i] = tc_ivalue_of(tc_made_tensor_stride(op, i))->x[0].i;
+    }
+    return true;
+}
+
 static tc_ipoison poison_of_scalars(const tc_op *op, unsigned first)
 {
     for (unsigned i = first; i < op->nin; i++)
@@ -135,7 +157,7 @@ uint8_t *tc_interp_window(tc_interp *it, const tc_op *op, const int32_t *coord,
 {
     const tc_ivalue *w = tc_ivalue_of(op->in[0]);
     const tc_launch_arg *arg = &it->args[w->tensor];
-    const tc_type *t = it->f->body->args[w->tensor]->type;
+    const tc_type *t = it->tensors[w->tensor]->type;
     int64_t at = 0;
     bool inside = true;
     *allowed = true;
@@ -152,6 +174,9 @@ uint8_t *tc_interp_window(tc_interp *it, const tc_op *op, const int32_t *coord,
                         (uintptr_t)(at * (int64_t)tc_type_bytes(t->elem));
     if (virtual_address)
         *virtual_address = address;
+    if (inside && it->tensors[w->tensor]->def &&
+        !tc_interp_pointer_ok(it, (int64_t)address, tc_type_bytes(t->elem)))
+        inside = *allowed = false;
     return inside ? (uint8_t *)address : NULL;
 }
 
@@ -163,10 +188,13 @@ bool tc_interp_outside(tc_interp *it, const tc_op *op, const char *verb)
     /* (Not tc_value_name, which prints the function: parameters keep the names
      * that they have.) */
     unsigned tensor = tc_ivalue_of(op->in[0])->tensor;
-    const char *name = it->f->body->args[tensor]->name;
+    const char *name = it->tensors[tensor]->name;
+    const char *made = it->tensors[tensor]->def
+                           ? ", or an address outside of all tensors"
+                           : "";
     return tc_interp_find(it, op, NULL, NULL,
-                          "%s outside of %%%s, where it has no boundary", verb,
-                          name ? name : "?");
+                          "%s outside of %%%s, where it has no boundary%s",
+                          verb, name ? name : "?", made);
 }
 
 bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes)

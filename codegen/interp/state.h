@@ -46,8 +46,9 @@ typedef struct tc_ivalue {
     unsigned n, nregs; /* 1 and 0 of a scalar */
     tc_inum *x;
     tc_ipoison *poison;
-    /* A block pointer: argument number, an offset a dim (poison[0] says whether
-     * they mean something), the tile's axis of each dim or -1. */
+    /* A tensor or block pointer: number in tc_interp.args, an offset a dim
+     * (poison[0] says whether they mean something), the tile's axis of each
+     * dim or -1. */
     unsigned tensor;
     int64_t offset[TC_MAX_RANK];
     int axis[TC_MAX_RANK];
@@ -154,7 +155,10 @@ typedef struct tc_iprograms {
 typedef struct tc_interp {
     tc_context *cx;
     tc_func *f;
-    const tc_launch_arg *args;
+    /* The launch's, then the tensors that ops of the kernel make; each one's
+     * value, of tensors. */
+    tc_launch_arg *args;
+    const tc_value **tensors;
     const tc_interp_options *options;
     tc_arena arena, scratch; /* of the run; of one op */
     unsigned nwarps, nthreads;
@@ -381,17 +385,18 @@ tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_assume, tc_interp_exit_if, tc_interp_print, tc_interp_elementwise,
     tc_interp_splat, tc_interp_range, tc_interp_ramp, tc_interp_moved,
     tc_interp_parts, tc_interp_convert, tc_interp_reduce, tc_interp_scan,
-    tc_interp_scan_carry, tc_interp_size, tc_interp_base, tc_interp_block,
-    tc_interp_advance, tc_interp_load, tc_interp_store, tc_interp_gather_op,
-    tc_interp_atomic, tc_interp_follow, tc_interp_smem_alloc,
-    tc_interp_smem_index, tc_interp_smem_trans, tc_interp_smem_slice,
-    tc_interp_smem_load, tc_interp_smem_store, tc_interp_smem_copy,
-    tc_interp_smem_take, tc_interp_barrier, tc_interp_async_copy,
-    tc_interp_async_commit, tc_interp_async_wait, tc_interp_mma,
-    tc_interp_mma_wait, tc_interp_warp_groups, tc_interp_mbarrier_alloc,
-    tc_interp_mbarrier_wait, tc_interp_mbarrier_arrive, tc_interp_tma_load,
-    tc_interp_tma_prefetch, tc_interp_tma_store, tc_interp_tma_store_wait,
-    tc_interp_fence_async, tc_interp_turn, tc_interp_smem_store_scalar,
-    tc_interp_smem_load_scalar, tc_interp_next_tile, tc_interp_end_tiles;
+    tc_interp_scan_carry, tc_interp_size, tc_interp_base, tc_interp_make_tensor,
+    tc_interp_block, tc_interp_advance, tc_interp_load, tc_interp_store,
+    tc_interp_gather_op, tc_interp_atomic, tc_interp_follow,
+    tc_interp_smem_alloc, tc_interp_smem_index, tc_interp_smem_trans,
+    tc_interp_smem_slice, tc_interp_smem_load, tc_interp_smem_store,
+    tc_interp_smem_copy, tc_interp_smem_take, tc_interp_barrier,
+    tc_interp_async_copy, tc_interp_async_commit, tc_interp_async_wait,
+    tc_interp_mma, tc_interp_mma_wait, tc_interp_warp_groups,
+    tc_interp_mbarrier_alloc, tc_interp_mbarrier_wait,
+    tc_interp_mbarrier_arrive, tc_interp_tma_load, tc_interp_tma_prefetch,
+    tc_interp_tma_store, tc_interp_tma_store_wait, tc_interp_fence_async,
+    tc_interp_turn, tc_interp_smem_store_scalar, tc_interp_smem_load_scalar,
+    tc_interp_next_tile, tc_interp_end_tiles;
 
 #endif

@@ -11,6 +11,25 @@
 
 /* ---- The ops ---- */
 
+/* As an argument is: address, sizes, strides. */
+bool tc_nvptx_make_tensor(tc_gen *g, const tc_op *op)
+{
+    const tc_type *t = op->out[0]->type;
+    LLVMValueRef *to = tc_gen_set(g, op->out[0]);
+    bool aligned = tc_is_aligned(g->axes, op->out[0]);
+    to[0] = tc_gen_scalar(g, op->in[0]);
+    for (unsigned i = 0; i < t->rank; i++) {
+        const tc_value *size = tc_made_tensor_size(op, i);
+        LLVMValueRef stride = tc_gen_scalar(g, tc_made_tensor_stride(op, i));
+        to[1 + i] = size ? tc_gen_scalar(g, size)
+                         : tc_gen_i32(g, tc_dim_value(t->dims[i]));
+        to[1 + t->rank + i] = aligned && i == tc_type_contiguous(t)
+                                  ? tc_gen_i64(g, 1)
+                                  : LLVMBuildSExt(g->b, stride, g->i64, "");
+    }
+    return true;
+}
+
 /* An i64 offset beyond i32 is outside of every tensor, as is the nearest i32:
  * sizes are below 2^31 and sides below 2^24, so comparing the sum without a
  * sign sees it outside even where it wraps. */
@@ -50,13 +69,6 @@ bool tc_nvptx_advance(tc_gen *g, const tc_op *op)
     return true;
 }
 
-static bool is_aligned(const tc_gen *g, const tc_value *tensor)
-{
-    unsigned i = tensor->index;
-    return !tensor->def && tensor->region == g->f->body && i < 64 &&
-           (g->f->aligned >> i & 1);
-}
-
 tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v)
 {
     const tc_op *origin = tc_block_of(v);
@@ -77,7 +89,8 @@ tc_gen_block tc_gen_block_of(tc_gen *g, const tc_value *v)
         w.offset[w.rank] = offset[i];
         w.size[w.rank] = parts[1 + i];
         w.stride[w.rank] = stride;
-        if (is_aligned(g, tensor) && i == tc_type_contiguous(tensor->type))
+        if (tc_is_aligned(g->axes, tensor) &&
+            i == tc_type_contiguous(tensor->type))
             w.unit = (int)w.rank;
         w.rank++;
     }

@@ -267,6 +267,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_SIZE] = tc_nvptx_size,
     [TC_STRIDE] = tc_nvptx_stride,
     [TC_BASE] = tc_nvptx_base,
+    [TC_MAKE_TENSOR] = tc_nvptx_make_tensor,
     [TC_BLOCK] = tc_nvptx_block,
     [TC_ADVANCE] = tc_nvptx_advance,
     [TC_LOAD] = tc_nvptx_load,

@@ -301,13 +301,13 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r) TC_MUST_CHECK;
 
 tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
     tc_nvptx_program_id, tc_nvptx_cast, tc_nvptx_load, tc_nvptx_store,
-    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_follow, tc_nvptx_block,
-    tc_nvptx_advance, tc_nvptx_splat, tc_nvptx_range, tc_nvptx_ramp,
-    tc_nvptx_expand_dims, tc_nvptx_broadcast, tc_nvptx_trans, tc_nvptx_reshape,
-    tc_nvptx_parts, tc_nvptx_reduce, tc_nvptx_scan, tc_nvptx_scan_carry,
-    tc_nvptx_for, tc_nvptx_if, tc_nvptx_while, tc_nvptx_assert,
-    tc_nvptx_exit_if, tc_nvptx_print, tc_nvptx_assume, tc_nvptx_stride,
-    tc_nvptx_base, tc_nvptx_num_programs;
+    tc_nvptx_gather, tc_nvptx_atomic, tc_nvptx_follow, tc_nvptx_make_tensor,
+    tc_nvptx_block, tc_nvptx_advance, tc_nvptx_splat, tc_nvptx_range,
+    tc_nvptx_ramp, tc_nvptx_expand_dims, tc_nvptx_broadcast, tc_nvptx_trans,
+    tc_nvptx_reshape, tc_nvptx_parts, tc_nvptx_reduce, tc_nvptx_scan,
+    tc_nvptx_scan_carry, tc_nvptx_for, tc_nvptx_if, tc_nvptx_while,
+    tc_nvptx_assert, tc_nvptx_exit_if, tc_nvptx_print, tc_nvptx_assume,
+    tc_nvptx_stride, tc_nvptx_base, tc_nvptx_num_programs;
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_smem_index, tc_nvptx_smem_trans, tc_nvptx_smem_slice,
     tc_nvptx_smem_load, tc_nvptx_smem_store, tc_nvptx_smem_copy,

@@ -435,15 +435,14 @@ static bool rule_cast(const tc_op *op, tc_results *r)
     if (fits && op->code == TC_CAST)
         fits = !pointers;
     else if (fits)
-        fits = tc_type_is_generic(a) || tc_type_is_generic(b) ||
-               ((a->kind == TC_PTR) == (b->kind == TC_PTR) &&
-                (a->kind == TC_I1) == (b->kind == TC_I1) &&
-                tc_type_bytes(a) == tc_type_bytes(b));
-    return fits ||
-           tc_error(cx, op->loc, "%s: %s cannot become %s, expected %s",
-                    tc_op_name(op), tc_op_in_type(op, 0), tc_type_name(cx, to),
-                    op->code == TC_CAST ? "ints or floats in the same shape"
-                                        : "an element of the same width");
+        fits = tc_type_may_bitcast(a, b);
+    const char *expected = op->code == TC_CAST
+                               ? "ints or floats in the same shape"
+                           : pointers ? "an i64 for a pointer"
+                                      : "an element of the same width";
+    return fits || tc_error(cx, op->loc, "%s: %s cannot become %s, expected %s",
+                            tc_op_name(op), tc_op_in_type(op, 0),
+                            tc_type_name(cx, to), expected);
 }
 
 static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
@@ -459,6 +458,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_SIZE] = rule_size,
     [TC_STRIDE] = rule_size,
     [TC_BASE] = rule_base,
+    [TC_MAKE_TENSOR] = tc_infer_make_tensor,
     [TC_BLOCK] = rule_block,
     [TC_LOAD] = rule_load,
     [TC_GATHER] = rule_gather,

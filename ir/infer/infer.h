@@ -23,6 +23,8 @@ tc_infer_fn tc_infer_call, tc_infer_vjp;
 /* Shapes (infer_shape.c) */
 tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_ramp, tc_infer_expand_dims,
     tc_infer_broadcast, tc_infer_trans, tc_infer_reshape;
+/* Tensors from pointers (infer_tensor.c) */
+tc_infer_fn tc_infer_make_tensor;
 /* Parts of tiles (infer_parts.c) */
 tc_infer_fn tc_infer_slice, tc_infer_join, tc_infer_interleave;
 tc_infer_fn tc_infer_scan, tc_infer_scan_carry, tc_infer_sort, tc_infer_take;

@@ -261,7 +261,7 @@ static const tc_foreign ops[] = {
     {"next_power_of_2", NULL, "sides need not be powers of two"},
     /* Memory. */
     {"make_block_ptr", "block", "write block %t[%i +: 64, 0 +: 32]"},
-    {"make_tensor_descriptor", "block", "write block %t[%i +: 64, 0 +: 32]"},
+    {"make_tensor_descriptor", "tensor", "write tensor(%p, [%m, 64], [64, 1])"},
     {"atomic_add", NULL, ATOMIC("add")},
     {"atomicAdd", NULL, ATOMIC("add")},
     {"atomic_max", NULL, ATOMIC("max")},

@@ -22,7 +22,7 @@
  *   parse_attr.c    attributes
  *   parse_call.c    calls of functions
  *   parse_plan.c    launches of kernels
- *   parse_shape.c   assert_shape
+ *   parse_shape.c   assert_shape, tensor(%p, [%m, 64], [64, 1])
  *   parse_region.c  for, if, while, reduce with a region
  *   parse_stmt.c    statements and regions
  */
@@ -322,6 +322,9 @@ void tc_given_set(const tc_given *b, tc_op *op);
 bool tc_parse_launch(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* ---- parse_shape.c ---- */
+
+/* At `tensor(`. */
+bool tc_parse_tensor(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;
 
 /* At `assert_shape`. */
 bool tc_parse_assert_shape(tc_parser *p, tc_outcome *out) TC_MUST_CHECK;

@@ -300,6 +300,8 @@ bool tc_parse_call(tc_parser *p, tc_outcome *out)
         return tc_parse_func_call(p, out);
     if (tc_parser_is_word(p, "cdiv"))
         return parse_cdiv(p, out);
+    if (tc_parser_is_word(p, "tensor"))
+        return tc_parse_tensor(p, out);
     return tc_parse_call_form(p, out);
 }
 

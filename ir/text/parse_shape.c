@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Lists of sizes.
+ *
  * assert_shape %t, [%m, _, N], "message": an assert for each size that is
  * given.
  *
  *   %0 = size %t dim(0) : i32
  *   %1 = cmp %0, %m pred(eq) : i1
  *   assert %1 message("message: size 0 of %t")
+ *
+ * tensor(%p, [%m, D], [%s, 1]): the tensor with these sizes and strides at a
+ * pointer. Sizes that are known at compile time become those of the type.
+ *
+ *   %t = tensor %p, %m, %s, %one : tensor<[?, D] x f16>
  */
 #include "ir/text/parse.h"
+
+/* ---- assert_shape ---- */
 
 /* The sizes, in order; is_any: `_`. */
 typedef struct shape {
@@ -114,5 +123,142 @@ bool tc_parse_assert_shape(tc_parser *p, tc_outcome *out)
         if (!s.is_any[i])
             ok = assert_size(p, loc, t.v, &s.sizes.all[i], i, message);
     *out = (tc_outcome){.poison = !ok};
+    return true;
+}
+
+/* ---- tensor ---- */
+
+typedef struct made_sizes {
+    unsigned n;
+    const tc_dim *dims[TC_MAX_RANK]; /* NULL: `?` */
+} made_sizes;
+
+/* Up to the comma or bracket that ends an item of a list: is it a size
+ * expression, without values and calls? */
+static bool is_known_size(const tc_parser *p)
+{
+    unsigned depth = 0;
+    for (uint32_t ahead = 0;; ahead++) {
+        const tc_token *t = tc_parser_peek(p, ahead);
+        bool ends = t->kind == TC_TOKEN_COMMA || t->kind == TC_TOKEN_RBRACKET;
+        if ((ends && !depth) || t->kind == TC_TOKEN_END)
+            return true;
+        if (t->kind == TC_TOKEN_VALUE || t->kind == TC_TOKEN_FUNC)
+            return false;
+        depth += t->kind == TC_TOKEN_LPAREN;
+        depth -= t->kind == TC_TOKEN_RPAREN && depth;
+    }
+}
+
+static bool parse_made_sizes(tc_parser *p, made_sizes *s, tc_operands *in)
+{
+    if (!tc_parser_expect(p, TC_TOKEN_LBRACKET))
+        return false;
+    do {
+        tc_operand o;
+        if (s->n == TC_MAX_RANK)
+            return tc_error(p->cx, tc_parser_loc(p),
+                            "tensor: more than %d sizes", TC_MAX_RANK);
+        if (is_known_size(p)) {
+            if (!tc_parse_size(p, &s->dims[s->n]))
+                return false;
+        } else {
+            if (!tc_parse_expr(p, &o))
+                return false;
+            tc_operands_add(p, in, o);
+        }
+        s->n++;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+}
+
+static bool parse_strides(tc_parser *p, const made_sizes *s, tc_operands *in)
+{
+    unsigned n = 0;
+    tc_loc loc = tc_parser_loc(p);
+    if (!tc_parser_expect(p, TC_TOKEN_LBRACKET))
+        return false;
+    do {
+        tc_operand o;
+        if (!tc_parse_expr(p, &o))
+            return false;
+        tc_operands_add(p, in, o);
+        n++;
+    } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    if (n != s->n)
+        return tc_error(p->cx, loc,
+                        "tensor: %u stride%s for %u size%s, expected one a dim",
+                        n, n == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s");
+    return tc_parser_expect(p, TC_TOKEN_RBRACKET);
+}
+
+static bool parse_aligned(tc_parser *p, bool *aligned)
+{
+    *aligned = false;
+    if (!tc_parser_accept(p, TC_TOKEN_COMMA))
+        return true;
+    if (!tc_parser_accept_word(p, "aligned") ||
+        !tc_parser_accept(p, TC_TOKEN_ASSIGN))
+        return tc_parser_expected(p, "`aligned=true`, or the end of the call");
+    *aligned = tc_parser_is_word(p, "true");
+    return tc_parser_accept_word(p, "true") ||
+           tc_parser_accept_word(p, "false") ||
+           tc_parser_expected(p, "true or false");
+}
+
+/* Sizes are i32 and strides i64, literals too; what they are else is
+ * reported by the op. */
+static bool fit(tc_parser *p, const tc_operands *in, unsigned nsizes,
+                tc_value **to)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < in->n; i++) {
+        const tc_type *t = tc_type_scalar(p->cx, i <= nsizes ? TC_I32 : TC_I64);
+        bool literal = i && in->all[i].kind == TC_OPERAND_LITERAL;
+        to[i] = tc_fit_value(p, &in->all[i], literal ? t : NULL);
+        ok &= to[i] != NULL;
+    }
+    return ok;
+}
+
+static tc_value *build(tc_parser *p, tc_loc loc, const made_sizes *s,
+                       const tc_operands *in, bool aligned)
+{
+    tc_value **to = tc_arena_array(p->arena, tc_value *, in->n);
+    if (!fit(p, in, in->n - 1 - s->n, to))
+        return NULL;
+    const tc_type *pointer = to[0]->type;
+    if (pointer->kind != TC_PTR) {
+        tc_error(p->cx, in->all[0].loc,
+                 "tensor: operand 0 is %s, expected one pointer",
+                 tc_type_name(p->cx, pointer));
+        return NULL;
+    }
+    const tc_type *type =
+        tc_type_shaped(p->cx, TC_TENSOR, s->n, s->dims, pointer->elem);
+    tc_op *op = tc_op_new(p->f, TC_MAKE_TENSOR, loc, in->n, to, 0);
+    if (aligned)
+        tc_op_set_attr(op, "aligned", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+    tc_parser_place(p, op, in->all);
+    op = tc_parser_emit(p, op, 1, &type);
+    return op ? op->out[0] : NULL;
+}
+
+bool tc_parse_tensor(tc_parser *p, tc_outcome *out)
+{
+    tc_loc loc = tc_parser_loc(p);
+    tc_operands in = {0};
+    tc_operand pointer;
+    made_sizes s = {0};
+    bool aligned;
+    p->at += 2;
+    if (!tc_parse_expr(p, &pointer))
+        return false;
+    tc_operands_add(p, &in, pointer);
+    if (!tc_parser_expect(p, TC_TOKEN_COMMA) || !parse_made_sizes(p, &s, &in) ||
+        !tc_parser_expect(p, TC_TOKEN_COMMA) || !parse_strides(p, &s, &in) ||
+        !parse_aligned(p, &aligned) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    *out = tc_outcome_of_value(p, build(p, loc, &s, &in, aligned));
     return true;
 }

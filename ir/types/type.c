@@ -524,6 +524,17 @@ const char *tc_type_name(tc_context *cx, const tc_type *t)
     return out.data;
 }
 
+bool tc_type_may_bitcast(const tc_type *a, const tc_type *b)
+{
+    if (a->kind == TC_TYPE_PARAM || b->kind == TC_TYPE_PARAM)
+        return true;
+    if (a->kind == TC_PTR || b->kind == TC_PTR)
+        return (a->kind == TC_PTR || a->kind == TC_I64) &&
+               (b->kind == TC_PTR || b->kind == TC_I64);
+    return (a->kind == TC_I1) == (b->kind == TC_I1) &&
+           tc_type_bytes(a) == tc_type_bytes(b);
+}
+
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t)
 {
     if (t->kind == TC_BLOCK_PTR)

@@ -126,6 +126,8 @@ bool tc_type_is_bool(const tc_type *t);    /* i1 */
 bool tc_type_is_generic(const tc_type *t); /* some name is left in it */
 /* Sides of a tile or buffer as numbers, which they must be. */
 void tc_type_sides(const tc_type *t, int32_t sides[TC_MAX_RANK]);
+/* Can bits of an element a be those of an element b? A pointer's are an i64. */
+bool tc_type_may_bitcast(const tc_type *a, const tc_type *b);
 /* The type of the elements that a block pointer, a pointer or a tile of
  * pointers points to, in its shape. */
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t);

@@ -239,7 +239,7 @@ static bool check_results_of_func(const tc_func *f)
     for (unsigned i = 0; i < f->nresults; i++) {
         const char *problem = tc_type_problem(f, f->results[i]);
         if (!problem && f->results[i]->kind == TC_TENSOR)
-            problem = "expected no tensor (tensors are parameters only)";
+            problem = "expected no tensor (tensors are parameters, or made by `tensor`)";
         if (problem)
             ok = tc_error(cx, f->loc, "@%s: result %u is %s: %s", f->name, i,
                           f->results[i] ? tc_type_name(cx, f->results[i])

@@ -234,10 +234,10 @@ static bool check_results(tc_verifier *v, const tc_op *op)
                             tc_op_name(op), i);
         ok &= check_value(v, out, op->loc, tc_op_name(op));
         if (out->type && out->type->kind == TC_TENSOR &&
-            op->code != TC_WORKSPACE)
+            op->code != TC_WORKSPACE && op->code != TC_MAKE_TENSOR)
             ok = tc_error(v->cx, op->loc,
                           "%s: result %u is %s, expected no tensor (tensors "
-                          "are parameters only)",
+                          "are parameters, or made by `tensor`)",
                           tc_op_name(op), i, tc_type_name(v->cx, out->type));
     }
     return ok;
@@ -267,12 +267,24 @@ static bool only_adds(const tc_op *op)
     return true;
 }
 
+/* The host knows no addresses. */
+static bool has_pointers(const tc_op *op)
+{
+    bool any = false;
+    for (unsigned i = 0; i < op->nin; i++)
+        any |= op->in[i] && tc_type_elem(op->in[i]->type)->kind == TC_PTR;
+    for (unsigned i = 0; i < op->nout; i++)
+        any |= op->out[i] && op->out[i]->type &&
+               tc_type_elem(op->out[i]->type)->kind == TC_PTR;
+    return any;
+}
+
 bool tc_verify_fits_grid(const tc_op *op)
 {
     bool launched = op->code == TC_PROGRAM_ID || op->code == TC_NUM_PROGRAMS;
     return op->code == TC_ASSERT ||
            (tc_op_has(op, TC_PURE) && !op->nregions && !launched &&
-            op->code != TC_BASE && is_scalar_op(op));
+            !has_pointers(op) && is_scalar_op(op));
 }
 
 /* Checks the places of ops: in a grid region, in the region of a `reduce`, and

@@ -137,19 +137,6 @@ static const tc_axis_info *in(const tc_axis_analysis *a, const tc_op *op,
     return tc_axis_info_of(a, op->in[i]);
 }
 
-bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor)
-{
-    return tensor && !tensor->def && tensor->region == a->f->body &&
-           tensor->index < 64 && a->aligned >> tensor->index & 1;
-}
-
-bool tc_has_whole_rows(const tc_axis_analysis *a, const tc_value *tensor)
-{
-    return tc_is_aligned(a, tensor) &&
-           (tensor->type->dims[tc_type_contiguous(tensor->type)] ||
-            !(a->f->ragged >> tensor->index & 1));
-}
-
 /* ---- Rules of ops with one result ---- */
 
 typedef tc_axis_info rule_fn(const tc_axis_analysis *a, const tc_op *op);
@@ -468,6 +455,20 @@ static tc_axis_info rule_cast(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
+/* A pointer is a multiple of what its number is one of. */
+static tc_axis_info rule_bitcast(const tc_axis_analysis *a, const tc_op *op)
+{
+    bool from = tc_type_elem(op->in[0]->type)->kind == TC_PTR,
+         to = tc_type_elem(op->out[0]->type)->kind == TC_PTR;
+    tc_axis_info r = rule_lanes(a, op);
+    for (unsigned i = 0; (from || to) && i < r.rank; i++) {
+        const tc_axis_info *x = in(a, op, 0);
+        uint32_t divisor = in_runs_of(x->axis[i], 1, x->step).divisor;
+        r.axis[i].divisor = larger(r.axis[i].divisor, divisor);
+    }
+    return r;
+}
+
 static tc_axis_info rule_same(const tc_axis_analysis *a, const tc_op *op)
 {
     return *in(a, op, 0);
@@ -569,6 +570,7 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_SELECT] = rule_select,
     [TC_CMP] = rule_cmp,
     [TC_CAST] = rule_cast,
+    [TC_BITCAST] = rule_bitcast,
     [TC_PTR_ADD] = rule_ptr_add,
     [TC_CONVERT_LAYOUT] = rule_same,
     [TC_SMEM_LOAD] = rule_smem_load,

@@ -85,8 +85,12 @@ unsigned tc_block_dim(const tc_op *block, unsigned axis);
 /* The axis of a `block`'s tile that walks the dim that its tensor is contiguous
  * in; TC_MAX_RANK: none does. */
 unsigned tc_contiguous_axis(const tc_op *block);
-/* The tensor argument whose elements the op accesses; NULL: not known. */
+/* The tensor, an argument or one made by `tensor`, whose elements the op
+ * accesses; NULL: not known. */
 const tc_value *tc_accessed_tensor(const tc_op *op);
+/* The argument in whose memory a tensor lies: itself, or that which one made by
+ * `tensor` points into; NULL: not known. */
+const tc_value *tc_tensor_argument(const tc_value *tensor);
 /* Can a launch satisfy tc_func.aligned for it? (The size of the dim
  * that it is contiguous in, where the type has it, is a multiple of 16 bytes.)
  */

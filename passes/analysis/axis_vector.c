@@ -45,6 +45,15 @@ static const tc_value *tensor_of_pointer(const tc_value *v)
     return NULL;
 }
 
+const tc_value *tc_tensor_argument(const tc_value *tensor)
+{
+    while (tensor && tensor->def)
+        tensor = tensor->def->code == TC_MAKE_TENSOR
+                     ? tensor_of_pointer(tensor->def->in[0])
+                     : NULL;
+    return tensor;
+}
+
 tc_op *tc_block_of(const tc_value *v)
 {
     for (;;) {
@@ -81,6 +90,57 @@ bool tc_can_be_aligned(const tc_type *t)
     return t->rank > 0 && tc_type_bytes(t->elem) <= 16 &&
            (!unit ||
             tc_dim_value(unit) * (int64_t)tc_type_bytes(t->elem) % 16 == 0);
+}
+
+/* ---- Alignment ---- */
+
+/* Do so many of the value's units make a multiple of 16 bytes? */
+static bool in_vectors(const tc_axis_analysis *a, const tc_value *v,
+                       unsigned unit)
+{
+    uint64_t divisor = tc_axis_divisor(tc_axis_info_of(a, v));
+    return divisor * unit % 16 == 0;
+}
+
+/* A promise, or facts about what the tensor is made of. */
+static bool is_made_aligned(const tc_axis_analysis *a, const tc_value *tensor)
+{
+    const tc_op *op = tensor->def;
+    const tc_type *t = tensor->type;
+    if (op->code != TC_MAKE_TENSOR || !tc_can_be_aligned(t))
+        return false;
+    if (tc_op_int(op, "aligned"))
+        return true;
+    unsigned unit = tc_type_contiguous(t);
+    const tc_axis_info *one =
+        tc_axis_info_of(a, tc_made_tensor_stride(op, unit));
+    bool ok = one->is_known && one->value == 1 && in_vectors(a, op->in[0], 1);
+    for (unsigned i = 0; ok && i < t->rank; i++)
+        ok = i == unit || in_vectors(a, tc_made_tensor_stride(op, i),
+                                     tc_type_bytes(t->elem));
+    return ok;
+}
+
+bool tc_is_aligned(const tc_axis_analysis *a, const tc_value *tensor)
+{
+    if (tensor && tensor->def)
+        return is_made_aligned(a, tensor);
+    return tensor && tensor->region == a->f->body && tensor->index < 64 &&
+           a->aligned >> tensor->index & 1;
+}
+
+bool tc_has_whole_rows(const tc_axis_analysis *a, const tc_value *tensor)
+{
+    if (!tc_is_aligned(a, tensor))
+        return false;
+    unsigned unit = tc_type_contiguous(tensor->type);
+    if (tensor->type->dims[unit])
+        return true;
+    if (!tensor->def)
+        return !(a->f->ragged >> tensor->index & 1);
+    return tc_op_int(tensor->def, "aligned") ||
+           in_vectors(a, tc_made_tensor_size(tensor->def, unit),
+                      tc_type_bytes(tensor->type->elem));
 }
 
 /* ---- Vectors ---- */

@@ -277,7 +277,9 @@ static const tc_op *bisect_in_loop(const tc_loop *l, const tc_value *v)
             v->def->code == TC_TRANS))
         v = v->def->in[0];
     const tc_op *op = tc_match_op(v, TC_BISECT);
-    return op && !tc_loop_has_outside(l, v) ? op : NULL;
+    bool ok =
+        op && !tc_loop_has_outside(l, v) && tc_loop_has_outside(l, op->in[0]);
+    return ok ? op : NULL;
 }
 
 /* bisect(t, x) <= at where x is below this: t[at], or what no x reaches. */

@@ -98,6 +98,11 @@ static bool take_tensor(copies *c, const tc_op *block)
 {
     const tc_value *tensor = block->in[0];
     const tc_type *t = tensor->type;
+    if (tensor->def)
+        return REFUSE(c,
+                      "%s is made in the kernel: TMA copies need a tensor map, "
+                      "which the host makes of arguments",
+                      tc_value_name(c->cx, tensor));
     if (!is_aligned(block->func, tensor))
         return REFUSE(c,
                       "%s is not promised to be aligned (aligned(..) of the "

@@ -60,8 +60,8 @@ static unsigned held_of(const tc_placing *s, const tc_op *op)
     return tc_layout_contiguous(moved(op)->layout, v.axis, v.elements);
 }
 
-/* The tensor argument that an access of several elements at once moves, and
- * how many bytes; NULL: it is not known, or cannot be aligned. */
+/* The tensor argument in whose memory an access moves several elements at once,
+ * and how many bytes; NULL: it is not known, or cannot be aligned. */
 static const tc_value *moved_at_once(const tc_placing *s, const tc_op *op,
                                      unsigned *bytes)
 {
@@ -69,10 +69,9 @@ static const tc_value *moved_at_once(const tc_placing *s, const tc_op *op,
     if (!t || t->kind != TC_TILE)
         return NULL;
     unsigned n = held_of(s, op);
-    const tc_value *tensor = tc_accessed_tensor(op);
+    const tc_value *tensor = tc_tensor_argument(tc_accessed_tensor(op));
     *bytes = n * tc_type_bytes(t->elem);
-    return n > 1 && tensor && !tensor->def && tensor->index < 64 ? tensor
-                                                                 : NULL;
+    return n > 1 && tensor && tensor->index < 64 ? tensor : NULL;
 }
 
 static bool has_any_size(const tc_value *tensor)

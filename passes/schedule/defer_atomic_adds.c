@@ -107,7 +107,7 @@ static bool match_product(adding *a)
 static bool match_window(adding *a)
 {
     a->block = tc_match_op(a->store->in[0], TC_BLOCK);
-    if (!a->block || tc_block_index(a->block) ||
+    if (!a->block || a->block->in[0]->def || tc_block_index(a->block) ||
         !tc_value_has_one_use(a->block->out[0]) ||
         a->block->parent != a->store->parent)
         return false;

@@ -323,8 +323,10 @@ static tc_value *cast_of_cast(tc_builder *b, tc_op *op)
 static tc_value *bitcast_of_bitcast(tc_builder *b, tc_op *op)
 {
     tc_op *inner = tc_match_op(op->in[0], TC_BITCAST);
-    return inner ? tc_build(b, TC_BITCAST, 1, inner->in, op->out[0]->type)
-                 : NULL;
+    bool direct = inner && tc_type_may_bitcast(tc_type_elem(inner->in[0]->type),
+                                               tc_type_elem(op->out[0]->type));
+    return direct ? tc_build(b, TC_BITCAST, 1, inner->in, op->out[0]->type)
+                  : NULL;
 }
 
 static tc_value *move_by_zero(tc_builder *b, tc_op *op)

@@ -165,6 +165,30 @@ static tc_value *size_of_static_dim(tc_builder *b, tc_op *op)
     return tc_build_op(b, generic, NULL);
 }
 
+/* What a tensor was made of (ir/ops.def, `tensor`). */
+static tc_value *size_of_made(tc_builder *b, tc_op *op)
+{
+    tc_op *made = tc_match_op(op->in[0], TC_MAKE_TENSOR);
+    return made ? tc_made_tensor_size(made, (unsigned)tc_op_int(op, "dim"))
+                : NULL;
+}
+
+static tc_value *stride_of_made(tc_builder *b, tc_op *op)
+{
+    tc_op *made = tc_match_op(op->in[0], TC_MAKE_TENSOR);
+    if (!made)
+        return NULL;
+    tc_value *s = tc_made_tensor_stride(made, (unsigned)tc_op_int(op, "dim"));
+    const tc_type *wide = op->out[0]->type;
+    return s->type == wide ? s : tc_build(b, TC_CAST, 1, &s, wide);
+}
+
+static tc_value *base_of_made(tc_builder *b, tc_op *op)
+{
+    tc_op *made = tc_match_op(op->in[0], TC_MAKE_TENSOR);
+    return made ? made->in[0] : NULL;
+}
+
 /* max, min, and, or of equal values are that value. */
 static tc_value *reduce_splat(tc_builder *b, tc_op *op)
 {
@@ -242,7 +266,9 @@ tc_rule_table tc_shape_rules = {
     [TC_TRANS] = {trans_of_nothing, of_splat, trans_of_trans,
                   trans_without_perm},
     [TC_SLICE] = {to_same_type, of_splat, slice_of_slice, slice_of_parts},
-    [TC_SIZE] = {size_of_static_dim},
+    [TC_SIZE] = {size_of_static_dim, size_of_made},
+    [TC_STRIDE] = {stride_of_made},
+    [TC_BASE] = {base_of_made},
     [TC_REDUCE] = {reduce_splat, reduce_one},
     [TC_ADVANCE] = {advance_by_zero, advance_of_block},
     [TC_LOAD] = {load_masked},

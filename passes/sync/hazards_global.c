@@ -105,6 +105,17 @@ static const tc_op *fixed_block(const tc_value *v)
     return v->def && v->def->code == TC_BLOCK ? v->def : NULL;
 }
 
+/* Do equal offsets of the two windows mean the same places, in all steps of the
+ * carrier? Of arguments they do (in place); a tensor that the kernel makes is
+ * like no other one, and in each step another one where it is made there. */
+static bool share_offsets(const tc_op *a, const tc_op *b, const tc_op *carrier)
+{
+    const tc_value *x = a->in[0], *y = b->in[0];
+    if (!x->def && !y->def)
+        return true;
+    return x == y && !(carrier && tc_is_nested_in(x->def, carrier));
+}
+
 static bool same_threads(const tc_op *a, const tc_op *b, const tc_op *carrier)
 {
     const tc_layout *l = layout_of(a);
@@ -116,7 +127,8 @@ static bool same_threads(const tc_op *a, const tc_op *b, const tc_op *carrier)
                     (y->def && tc_is_nested_in(y->def, carrier))))
         return false;
     const tc_op *v = fixed_block(x), *w = fixed_block(y);
-    return x == y || (v && w && same_offsets(v, w));
+    return x == y ||
+           (v && w && share_offsets(v, w, carrier) && same_offsets(v, w));
 }
 
 /* ---- Different places ---- */
@@ -150,7 +162,7 @@ static bool differ_by_constants(const tc_op *a, const tc_op *b, unsigned dim)
 static bool apart(const tc_op *a, const tc_op *b, const tc_op *carrier)
 {
     const tc_op *v = fixed_block(a->in[0]), *w = fixed_block(b->in[0]);
-    if (!v || !w || v->nin != w->nin)
+    if (!v || !w || v->nin != w->nin || !share_offsets(v, w, carrier))
         return false;
     for (unsigned i = 0; i + 1 < v->nin; i++)
         if (differ_by_constants(v, w, i) ||
@@ -170,9 +182,9 @@ bool tc_surely_apart(const tc_op *a, const tc_op *b)
 static const tc_value *argument_of(const tc_op *op)
 {
     const tc_value *v = tc_accessed_tensor(op);
-    if (v)
-        return v;
-    v = op->in[0];
+    if (v && (!v->def || tc_tensor_argument(v)))
+        return tc_tensor_argument(v);
+    v = v ? v->def->in[0] : op->in[0];
     while (v->def && v->def->nin &&
            tc_type_elem(v->def->in[0]->type)->kind == TC_PTR &&
            tc_op_has(v->def, TC_PURE))

@@ -16,16 +16,60 @@ static value offset(gen *g)
     return w;
 }
 
+/* The tensor of that name, or one made of its address: every so many rows of
+ * it, and at times rows as columns. */
+static value source(gen *g, bool real)
+{
+    const char *name = real ? "fa" : "ia";
+    value whole = {.type = real ? NUM_F32 : NUM_I32};
+    snprintf(whole.name, sizeof whole.name, "%%%s", name);
+    if (num_below(&g->rng, 3))
+        return whole;
+    const char *type = real ? "f32" : "i32";
+    value p = gen_fresh(g, NUM_I32, gen_shapes[0]), n[2], s[2], t;
+    value each = gen_whole(g, num_between(&g->rng, 1, 3)), wide;
+    gen_line(g, "%s = base %%%s", p.name, name);
+    if (num_below(&g->rng, 2)) {
+        value bits = p;
+        t = gen_fresh(g, NUM_I32, gen_shapes[0]);
+        p = gen_fresh(g, NUM_I32, gen_shapes[0]);
+        gen_line(g, "%s = bitcast %s : i64", t.name, bits.name);
+        gen_line(g, "%s = bitcast %s : ptr<%s>", p.name, t.name, type);
+    }
+    for (int i = 0; i < 2; i++) {
+        n[i] = gen_fresh(g, NUM_I32, gen_shapes[0]);
+        s[i] = gen_fresh(g, NUM_I32, gen_shapes[0]);
+        gen_line(g, "%s = size %%%s dim(%d)", n[i].name, name, i);
+        gen_line(g, "%s = stride %%%s dim(%d)", s[i].name, name, i);
+    }
+    value rows = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    value stride = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    wide = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    t = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    gen_line(g, "%s = div %s, %s", rows.name, n[0].name, each.name);
+    gen_line(g, "%s = cast %s : i64", wide.name, each.name);
+    gen_line(g, "%s = mul %s, %s", stride.name, s[0].name, wide.name);
+    if (num_below(&g->rng, 2))
+        gen_line(g, "%s = tensor %s, %s, %s, %s, %s : tensor<[?, ?] x %s>",
+                 t.name, p.name, rows.name, n[1].name, stride.name, s[1].name,
+                 type);
+    else
+        gen_line(g, "%s = tensor %s, %s, %s, %s, %s : tensor<[?, ?] x %s>",
+                 t.name, p.name, n[1].name, rows.name, s[1].name, stride.name,
+                 type);
+    return t;
+}
+
 void gen_load(gen *g)
 {
     bool real = num_below(&g->rng, 2);
+    value from = source(g, real);
     value r = offset(g), c = offset(g);
     value v = gen_fresh(g, real ? NUM_F32 : NUM_I32,
                         gen_shapes[num_between(&g->rng, 3, 9)]);
     value window = gen_fresh(g, v.type, v.shape);
-    gen_line(g, "%s = block %%%s[%s +: %d, %s +: %d]", window.name,
-             real ? "fa" : "ia", r.name, v.shape.side[0], c.name,
-             v.shape.side[1]);
+    gen_line(g, "%s = block %s[%s +: %d, %s +: %d]", window.name, from.name,
+             r.name, v.shape.side[0], c.name, v.shape.side[1]);
     gen_line(g, "%s = load %s boundary(0, 1)%s", v.name, window.name,
              num_below(&g->rng, 2) ? ""
              : real                ? " pad(-2.5)"
@@ -44,8 +88,9 @@ void gen_gather(gen *g)
     value l = gen_fresh(g, NUM_I32, s),
           v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
     gen_line(g, "%s = rem %s, %s", l.name, j.name, limit.name);
-    gen_line(g, "%s = gather %%%s, %s, %s%s", v.name, real ? "fa" : "ia",
-             k.name, l.name, num_below(&g->rng, 2) ? "" : " pad(1)");
+    value from = source(g, real);
+    gen_line(g, "%s = gather %s, %s, %s%s", v.name, from.name, k.name, l.name,
+             num_below(&g->rng, 2) ? "" : " pad(1)");
     gen_keep(g, v);
 }
 
@@ -83,12 +128,13 @@ void gen_load_windows(gen *g)
     value i = indices(g, s.side[0]), at = offset(g);
     value v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
     value window = gen_fresh(g, v.type, v.shape);
+    value from = source(g, real);
     if (columns)
-        gen_line(g, "%s = block %%%s[%s +: %d, %s]", window.name,
-                 real ? "fa" : "ia", at.name, s.side[1], i.name);
+        gen_line(g, "%s = block %s[%s +: %d, %s]", window.name, from.name,
+                 at.name, s.side[1], i.name);
     else
-        gen_line(g, "%s = block %%%s[%s, %s +: %d]", window.name,
-                 real ? "fa" : "ia", i.name, at.name, s.side[1]);
+        gen_line(g, "%s = block %s[%s, %s +: %d]", window.name, from.name,
+                 i.name, at.name, s.side[1]);
     gen_line(g, "%s = load %s boundary(1)%s", v.name, window.name,
              num_below(&g->rng, 2) ? "" : " pad(3)");
     gen_keep(g, v);

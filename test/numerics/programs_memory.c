@@ -108,6 +108,23 @@ static void pointers(world *w)
     w->o[4][0] = w->n > 3 ? x[9] : 2;
 }
 
+/* Rows that a table of addresses points to, every other row, columns as rows, a
+ * part that ends within the window. */
+static void made_tensors(world *w)
+{
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 16; x++) {
+            w->o[y][x] = w->x[7 - y][x + w->n];
+            w->o[8 + y][x] = at(w, 2 * (y + w->n) + 1, x, 0);
+            w->o[16 + y][x] = x < WORLD_ROWS ? w->x[x][w->n + y] : 0;
+            w->o[24 + y][x] = y < 5 && x < 9 ? w->x[3 + y][4 + x] : -2;
+            if (y < 3)
+                w->o[WORLD_OUT - 3 + y][2 * x] = 10 + x;
+        }
+    w->p[0][0] = 5, w->p[0][1] = 9, w->p[0][2] = 2;
+    w->o[3][100] = w->x[4][8];
+}
+
 static void views(world *w)
 {
     w->p[0][0] = WORLD_ROWS;
@@ -259,6 +276,33 @@ const world_test programs_memory[] = {
              "store ptr_add(base(%o), 387), %d\n"
              "%e = load ptr_add(base(%x), 9), %n > 3, 2.0\n"
              "store ptr_add(base(%o), 512), %e\n"},
+    {.name = "tensors made of pointers",
+     .grid = "1",
+     .n = {0, 5, 30},
+     .expect = made_tensors,
+     .body = "%s = stride(%x, 0)\n"
+             "%bytes = cast(range(8), i64) * (%s * 4)\n"
+             "%row = bitcast(base(%x), i64) + (%s * 28 - %bytes)\n"
+             "%at = bitcast(%row, ptr<f32>)[:, none] + (range(16) + %n)\n"
+             "store %o[0 +: 8, 0 +: 16], load(%at)\n"
+             "%odd = tensor(base(%x) + %s, [size(%x, 0) / 2, size(%x, 1)],\n"
+             "              [%s * 2, 1])\n"
+             "%a = load %odd[%n +: 8, 0 +: 16] boundary(0)\n"
+             "store %o[8 +: 8, 0 +: 16], %a\n"
+             "%t = tensor(base(%x), [size(%x, 1), size(%x, 0)], [1, %s])\n"
+             "store %o[16 +: 8, 0 +: 16], load(%t[%n +: 8, 0 +: 16])\n"
+             "%p0 = bitcast(bitcast(base(%x), i64) + %s * 12 + 16, ptr<f32>)\n"
+             "%part = tensor(%p0, [5, 9], [%s, 1])\n"
+             "%b = load %part[0 +: 8, 0 +: 16] boundary(0, 1) pad(-2)\n"
+             "store %o[24 +: 8, 0 +: 16], %b\n"
+             "%so = stride(%o, 0)\n"
+             "%out = tensor(base(%o) + %so * 125, [3, 16], [%so, 2])\n"
+             "store %out[0 +: 8, 0 +: 16], cast(range(16), f32) + 10 "
+             "boundary(0)\n"
+             "store base(%p), size(%part, 0)\n"
+             "store base(%p) + 1, size(%part, 1)\n"
+             "store base(%p) + 2, cast(stride(%out, 1), i32)\n"
+             "store base(%o) + (%so * 3 + 100), %part[1, 4]\n"},
     {.name = "sizes and strides",
      .grid = "1",
      .expect = views,

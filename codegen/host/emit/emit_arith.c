@@ -128,8 +128,15 @@ static LLVMValueRef emit_cast(const struct lanes *l)
 static LLVMValueRef emit_bitcast(const struct lanes *l)
 {
     const tc_type *to = tc_type_elem(l->of.op->out[0]->type);
-    if (to->kind == TC_PTR || to->kind == TC_I1 || to == l->of.elem)
+    bool to_ptr = to->kind == TC_PTR, from_ptr = l->of.elem->kind == TC_PTR;
+    if ((to_ptr && from_ptr) || to->kind == TC_I1 || to == l->of.elem)
         return l->of.x;
+    if (to_ptr || from_ptr) {
+        LLVMTypeRef word = to_ptr ? l->e->ptr : l->e->i64;
+        word = tc_vector_of(word, width_of(l->of.x));
+        return to_ptr ? LLVMBuildIntToPtr(l->e->b, l->of.x, word, "")
+                      : LLVMBuildPtrToInt(l->e->b, l->of.x, word, "");
+    }
     LLVMValueRef bits = tc_to_memory(l->e, l->of.elem, l->of.x);
     LLVMTypeRef type =
         tc_vector_of(tc_memory_type(l->e, to), width_of(l->of.x));

@@ -90,10 +90,69 @@ static void emit_advance(tc_emit *e, tc_op *op)
     }
 }
 
+/* ---- Tensors made in the kernel ---- */
+
+static LLVMValueRef both(tc_emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+    return LLVMBuildAnd(e->b, a, b, "");
+}
+
+static LLVMValueRef in_vectors(tc_emit *e, LLVMValueRef n, unsigned bytes)
+{
+    LLVMValueRef x = LLVMBuildMul(e->b, n, tc_i64(e, bytes), "");
+    x = LLVMBuildAnd(e->b, x, tc_i64(e, 15), "");
+    return LLVMBuildICmp(e->b, LLVMIntEQ, x, tc_i64(e, 0), "");
+}
+
+/* The promise aligned(true), on which the code of a GPU relies. */
+static void check_aligned(tc_emit *e, const tc_op *op)
+{
+    const tc_value *v = op->out[0];
+    const tc_type *t = v->type;
+    unsigned unit = tc_type_contiguous(t), bytes = tc_type_bytes(t->elem);
+    LLVMValueRef base = LLVMBuildPtrToInt(e->b, tc_tensor_base(v), e->i64, "");
+    LLVMValueRef ok = in_vectors(e, base, 1);
+    for (unsigned i = 0; i < t->rank; i++) {
+        LLVMValueRef stride = tc_tensor_stride(v, i);
+        ok = both(e, ok,
+                  i == unit
+                      ? LLVMBuildICmp(e->b, LLVMIntEQ, stride, tc_i64(e, 1), "")
+                      : in_vectors(e, stride, bytes));
+    }
+    ok = both(e, ok, in_vectors(e, tc_tensor_size(v, unit), bytes));
+    LLVMValueRef over = LLVMBuildAnd(e->b, base, tc_i64(e, 15), "");
+    LLVMValueRef found[] = {over, tc_tensor_size(v, unit),
+                            tc_tensor_stride(v, unit)};
+    const char *message = tc_arena_printf(
+        e->arena,
+        "tensor is not aligned, as aligned(true) promises: its address is "
+        "%%lld bytes beyond a multiple of 16, dim %u has %%lld elements with "
+        "stride %%lld, expected multiples of 16 bytes, and stride 1 there",
+        unit);
+    tc_emit_check(e, ok, tc_site_new(e, op, message), 3, found);
+}
+
+static void emit_make_tensor(tc_emit *e, tc_op *op)
+{
+    const tc_type *t = op->out[0]->type;
+    LLVMValueRef *parts = new_parts(e, op->out[0], 1 + 2 * t->rank);
+    parts[0] = tc_scalar_of(e, op->in[0]);
+    for (unsigned i = 0; i < t->rank; i++) {
+        tc_value *size = tc_made_tensor_size(op, i);
+        parts[1 + i] = size ? tc_to_i64(e, tc_scalar_of(e, size))
+                            : tc_i64(e, tc_dim_value(t->dims[i]));
+        parts[1 + t->rank + i] =
+            tc_to_i64(e, tc_scalar_of(e, tc_made_tensor_stride(op, i)));
+    }
+    if (t->rank && tc_op_int(op, "aligned"))
+        check_aligned(e, op);
+}
+
 void tc_emit_view(tc_emit *e, tc_op *op)
 {
-    if (op->code == TC_BLOCK)
-        emit_block(e, op);
-    else
-        emit_advance(e, op);
+    switch (op->code) {
+    case TC_BLOCK: emit_block(e, op); break;
+    case TC_MAKE_TENSOR: emit_make_tensor(e, op); break;
+    default: emit_advance(e, op); break;
+    }
 }

@@ -139,7 +139,8 @@ static int counted_axis(const copy *c, const window *w, LLVMValueRef *rest)
     const tc_op *loop = c->op->parent->op;
     int found = -1;
     if (!tc_op_int(c->op, "straight") || !block || !loop ||
-        loop->code != TC_FOR || !tc_match_int(loop->in[0], 0))
+        loop->code != TC_FOR || !tc_match_int(loop->in[0], 0) ||
+        !tc_value_is_visible(block->in[0], loop))
         return -1;
     for (unsigned i = 0; i < w->block.rank; i++) {
         const tc_value *at = block->in[1 + tc_block_dim(block, i)];

@@ -134,6 +134,12 @@ static LLVMValueRef emit_bitcast(const lane *l)
     const tc_type *to = tc_type_elem(l->of.op->out[0]->type);
     if (to == l->of.elem || to->kind == TC_I1)
         return l->of.x;
+    if (to->kind == TC_PTR && l->of.elem->kind == TC_PTR)
+        return l->of.x;
+    if (to->kind == TC_PTR)
+        return LLVMBuildIntToPtr(l->of.b, l->of.x, l->g->ptr1, "");
+    if (l->of.elem->kind == TC_PTR)
+        return LLVMBuildPtrToInt(l->of.b, l->of.x, l->g->i64, "");
     LLVMValueRef bits = tc_gen_to_memory(l->g, l->of.elem, l->of.x);
     bits = LLVMBuildBitCast(l->of.b, bits, tc_gen_memory_type(l->g, to), "");
     return tc_gen_from_memory(l->g, to, bits);

@@ -73,7 +73,7 @@ START_TEST(test_tensors_are_no_results)
     verify_return_nothing();
     verify_expect_errors((const char *const[]){
         "select: result 0 is tensor<[8, 8] x f32>, expected no tensor "
-        "(tensors are parameters only)",
+        "(tensors are parameters, or made by `tensor`)",
         "select: operands are tensor<[8, 8] x f32>, expected scalars or tiles "
         "(of a block pointer choose the offsets)",
         ""});
