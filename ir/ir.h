@@ -460,6 +460,13 @@ const tc_layout *tc_op_layout(const tc_op *op, const char *name);
 void tc_op_set_dims(tc_op *op, const char *name, unsigned n,
                     const tc_dim *const *dims);
 
+/* The word of a hint of an op; NULL: none but the default. */
+const char *tc_op_hint(const tc_op *op, const char *name);
+/* Gives an op that accesses memory for another one its hints to caches (evict,
+ * cache; hints.c). The word of `cache` that it cannot say; NULL: all is said.
+ */
+const char *tc_op_copy_hints(tc_op *to, const tc_op *from);
+
 /* Of a `block`: a tile of indices, whose axes are the first ones of the window;
  * NULL: all offsets are scalars. */
 const tc_value *tc_block_index(const tc_op *block);

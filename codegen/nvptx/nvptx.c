@@ -134,6 +134,21 @@ static bool optimize(compiler *c)
     return !c->gen.failed;
 }
 
+static bool has_policy(const tc_op *op)
+{
+    return tc_op_hint(op, "evict") != NULL;
+}
+
+/* PTX ISA: .L2::cache_hint, since 7.4 (CUDA 11.4). */
+static const char *isa_of(const compiler *c)
+{
+    static const char with_policies[] = "+ptx74";
+    const char *isa = c->target->feature;
+    bool newer = strcmp(isa, with_policies) < 0 &&
+                 tc_region_any(c->build.kernel->body, has_policy);
+    return newer ? with_policies : isa;
+}
+
 static bool compile(compiler *c)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -141,7 +156,7 @@ static bool compile(compiler *c)
     pthread_once(&once, init_llvm);
     /* Without optimisation every value would be a move, and ptxas spills; the
      * highest level takes a tenth longer for the same code. */
-    if (!tc_llvm_build_machine(b, triple, c->target->cpu, c->target->feature,
+    if (!tc_llvm_build_machine(b, triple, c->target->cpu, isa_of(c),
                                LLVMRelocDefault, LLVMCodeModelDefault) ||
         !make_module(c) || !tc_llvm_build_verify(b))
         return false;

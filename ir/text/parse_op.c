@@ -95,6 +95,7 @@ static bool is_gather_load(const tc_op_parts *parts)
 
 static tc_op *finish_gather(tc_parser *p, const tc_op_parts *parts)
 {
+    static const char *const hints[] = {"evict", "cache"};
     tc_op *gather = parts->in.all[0].v->def;
     const tc_attr *pad = &parts->attrs[tc_op_attr_index(TC_LOAD, "pad")];
     int boundary = tc_op_attr_index(TC_LOAD, "boundary");
@@ -106,6 +107,12 @@ static tc_op *finish_gather(tc_parser *p, const tc_op_parts *parts)
     }
     if (pad->kind != TC_ATTR_NONE)
         tc_op_set_attr(gather, "pad", *pad);
+    for (unsigned i = 0; i < sizeof hints / sizeof *hints; i++) {
+        const tc_attr *hint =
+            &parts->attrs[tc_op_attr_index(TC_LOAD, hints[i])];
+        if (hint->kind != TC_ATTR_NONE)
+            tc_op_set_attr(gather, hints[i], *hint);
+    }
     if (parts->nstated && parts->stated[0] != gather->out[0]->type) {
         tc_error(p->cx, parts->loc, "load: result is %s, but %s is stated",
                  tc_type_name(p->cx, gather->out[0]->type),

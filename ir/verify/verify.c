@@ -80,8 +80,9 @@
  *      overflow nor saturate (inf is none of f8e4m3), pointers have none.
  *   30 dim: a known size fits i32.
  *   31 load, store: boundary is for block pointers; its axes are axes of the
- *      block, none twice. What a store adds is i32, i64, f32 or f64. Mask and
- *      pad have the layout of the tile that is moved.
+ *      block, none twice. What a store adds is i32, i64, f32 or f64, and of the
+ *      hints to caches it has evict only. Mask and pad have the layout of the
+ *      tile that is moved.
  *   32 advance: an offset a dim of the tensor. A window by indices does not
  *      move: it is no operand of `advance`, nor carried; its boundary has
  *      none of the axes of the indices.
@@ -239,7 +240,8 @@ static bool check_results_of_func(const tc_func *f)
     for (unsigned i = 0; i < f->nresults; i++) {
         const char *problem = tc_type_problem(f, f->results[i]);
         if (!problem && f->results[i]->kind == TC_TENSOR)
-            problem = "expected no tensor (tensors are parameters, or made by `tensor`)";
+            problem = "expected no tensor (tensors are parameters, or made by "
+                      "`tensor`)";
         if (problem)
             ok = tc_error(cx, f->loc, "@%s: result %u is %s: %s", f->name, i,
                           f->results[i] ? tc_type_name(cx, f->results[i])

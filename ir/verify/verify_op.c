@@ -497,8 +497,15 @@ static bool check_store(const tc_verifier *v, const tc_op *op)
         tc_error(v->cx, op->loc,
                  "store: kind(add) to %s, expected i32, i64, f32 or f64",
                  tc_type_name(v->cx, elem));
+    const char *cache = tc_op_hint(op, "cache");
+    bool said = !cache || !tc_op_is_word(op, "kind", "add");
+    if (!said)
+        tc_error(v->cx, op->loc,
+                 "store: cache(%s) with kind(add), which adds in the L2 cache: "
+                 "of the hints it has evict only",
+                 cache);
     return tc_verify_places(v, op, op->in[1]->type->layout) &
-           tc_verify_boundary(v, op) & fits;
+           tc_verify_boundary(v, op) & fits & said;
 }
 
 /* Operands `first` and the next one, and the step after them. */

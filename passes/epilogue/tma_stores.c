@@ -34,6 +34,7 @@
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/tile_loop.h"
+#include "passes/instructions/hints.h"
 #include "passes/instructions/tma.h"
 #include "passes/instructions/wgmma.h"
 #include "passes/sync/hazards.h"
@@ -248,7 +249,7 @@ static void build_barrier(tc_builder *b, const parts *p)
 }
 
 /* follow: the op before the store that orders it, or NULL */
-static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
+static void build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
                        tc_value *buffer, tc_value *tile, const parts *p)
 {
     tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
@@ -264,6 +265,7 @@ static void build_copy(tc_builder *b, const tc_op *store, const tc_op *follow,
     tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
     build_barrier(b, p);
     tc_op *op = tc_build_effect(b, TC_TMA_STORE, follow ? 5 : 2, copy);
+    tc_hints_move(pass, op, store, "a TMA store goes to the L2 cache");
     if (p->by_group)
         tc_op_set_word(op, "scope", "group");
     if (p->by_group && p->axis)

@@ -17,7 +17,10 @@
 
 #include "ir/types/layout.h"
 #include "passes/analysis/effects.h"
+#include "passes/instructions/hints.h"
 #include "passes/target/machine_model.h"
+
+#include <string.h>
 
 enum { ROW_BYTES = 128 };
 
@@ -57,6 +60,22 @@ static const tc_layout *layout_of_copy(tc_context *cx, const tc_staged *s)
     return tc_layout_blocked(cx, 2, l->shape, each, warp, warps, order);
 }
 
+/* PTX ISA, cp.async: .cg is for 16 bytes only. */
+static void say_hints(tc_op *copy, const tc_staged *s)
+{
+    const char *cache = tc_op_hint(s->load, "cache");
+    bool narrow = cache && strcmp(cache, "cg") == 0 && s->width < 16;
+    if (narrow)
+        tc_op_set_word(s->load, "cache", "auto");
+    if (narrow)
+        tc_missed(tc_op_context(copy), s->load->loc, "pipeline-loops",
+                  "load: cache(cg) has no effect: a cp.async copy of %u bytes "
+                  "has ca only",
+                  s->width);
+    tc_hints_move("pipeline-loops", copy, s->load,
+                  "a cp.async copy has ca and cg only");
+}
+
 void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
                    tc_value *to, tc_value *cond, tc_value *mask)
 {
@@ -67,6 +86,7 @@ void tc_build_copy(tc_builder *b, const tc_staged *s, tc_value *from,
     unsigned nin = 2 + (cond != NULL) + (mask != NULL);
     tc_op *copy = tc_op_new(b->func, TC_ASYNC_COPY, s->load->loc, nin, in, 0);
     tc_op_set_attr(copy, "boundary", *tc_op_attr(s->load, "boundary"));
+    say_hints(copy, s);
     if (from->type->kind == TC_BLOCK_PTR)
         tc_op_set_layout(copy, "layout", layout_of_copy(cx, s));
     else

@@ -247,6 +247,7 @@ static tc_value *load_masked(tc_builder *b, tc_op *op)
         tc_op *plain = tc_op_new(b->func, TC_LOAD, b->loc, 1, op->in, 0);
         tc_op_set_attr(plain, "boundary", *tc_op_attr(op, "boundary"));
         tc_op_set_attr(plain, "pad", *tc_op_attr(op, "pad"));
+        tc_op_copy_hints(plain, op);
         return tc_build_op(b, plain, NULL);
     }
     if (op->nin == 3)

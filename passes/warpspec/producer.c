@@ -26,6 +26,7 @@
 
 #include "passes/analysis/match.h"
 #include "passes/analysis/roles.h"
+#include "passes/instructions/hints.h"
 #include "passes/windows/element_at.h"
 
 static tc_value *here(void *user, tc_value *scalar)
@@ -100,6 +101,8 @@ static void issue(tc_role_builder *e, tc_ring *r, const tc_tma_candidate *bulk,
     }
     for (unsigned i = 0; i < x.n; i++) {
         tc_op *load = tc_build_tma_load(r, b, x.windows[i], bulk->buffers);
+        tc_hints_move("specialize-warps", load, bulk->staged.load,
+                      "a TMA load goes from the L2 cache to shared memory");
         if (x.n > 1)
             tc_op_set_int(load, "row", (int64_t)i * bulk->boxes.rows);
     }

@@ -188,6 +188,7 @@ static tc_value *load_again(const tc_elements *e, tc_op *op,
     }
     tc_op *gather = tc_op_new(b.func, TC_GATHER, op->loc, 1 + sides->n, in, 0);
     tc_op_set_attr(gather, "pad", *tc_op_attr(op, "pad"));
+    tc_op_copy_hints(gather, op);
     return tc_build_op(&b, gather, NULL);
 }
 

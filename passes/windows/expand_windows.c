@@ -239,6 +239,7 @@ static void expand_load(expansion *x, tc_op *op)
     in[1] = both(x, in[1], mask);
     tc_op *load = tc_op_new(op->func, TC_LOAD, op->loc, in[1] ? 2 : 1, in, 0);
     tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
+    tc_op_copy_hints(load, op);
     tc_value *v = tc_build_op(&x->b, load, NULL);
     v->name = op->out[0]->name;
     /* Elements that the mask hides are `other`; elements outside are the
@@ -254,6 +255,7 @@ static void expand_store(expansion *x, tc_op *op)
     in[2] = both(x, in[2], op->nin > 2 ? op->in[2] : NULL);
     tc_op *store = tc_build_effect(&x->b, TC_STORE, in[2] ? 3 : 2, in);
     tc_op_set_attr(store, "kind", *tc_op_attr(op, "kind"));
+    tc_op_copy_hints(store, op);
 }
 
 static bool is_by_index(const tc_op *op)

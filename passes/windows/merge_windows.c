@@ -176,6 +176,7 @@ static bool merge_windows(tc_pass_env *env, tc_op *op)
     tc_value *window = build_block(&m, &b);
     tc_op *load = tc_op_new(op->func, TC_LOAD, m.load->loc, 1, &window, 0);
     tc_op_set_attr(load, "pad", *tc_op_attr(m.load, "pad"));
+    tc_op_copy_hints(load, m.load);
     set_boundary(&m, load);
     tc_value *rows = tc_build_op(&b, load, NULL);
     rows->name = m.load->out[0]->name;

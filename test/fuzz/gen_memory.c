@@ -16,6 +16,14 @@ static value offset(gen *g)
     return w;
 }
 
+/* Hints change no result. */
+static const char *hint(gen *g)
+{
+    static const char *const hints[] = {"", "", " evict(first)", " evict(last)",
+                                        " cache(cg)"};
+    return hints[num_below(&g->rng, sizeof hints / sizeof *hints)];
+}
+
 /* The tensor of that name, or one made of its address: every so many rows of
  * it, and at times rows as columns. */
 static value source(gen *g, bool real)
@@ -70,10 +78,11 @@ void gen_load(gen *g)
     value window = gen_fresh(g, v.type, v.shape);
     gen_line(g, "%s = block %s[%s +: %d, %s +: %d]", window.name, from.name,
              r.name, v.shape.side[0], c.name, v.shape.side[1]);
-    gen_line(g, "%s = load %s boundary(0, 1)%s", v.name, window.name,
+    gen_line(g, "%s = load %s boundary(0, 1)%s%s", v.name, window.name,
              num_below(&g->rng, 2) ? ""
              : real                ? " pad(-2.5)"
-                                   : " pad(9)");
+                                   : " pad(9)",
+             hint(g));
     gen_keep(g, v);
 }
 
@@ -89,8 +98,8 @@ void gen_gather(gen *g)
           v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
     gen_line(g, "%s = rem %s, %s", l.name, j.name, limit.name);
     value from = source(g, real);
-    gen_line(g, "%s = gather %s, %s, %s%s", v.name, from.name, k.name, l.name,
-             num_below(&g->rng, 2) ? "" : " pad(1)");
+    gen_line(g, "%s = gather %s, %s, %s%s%s", v.name, from.name, k.name, l.name,
+             num_below(&g->rng, 2) ? "" : " pad(1)", hint(g));
     gen_keep(g, v);
 }
 
@@ -161,7 +170,7 @@ static void put(gen *g, value w, value at)
     value window = gen_fresh(g, w.type, w.shape);
     gen_line(g, "%s = block %%out_%s[%%pid, %s +: %d]", window.name,
              num_name(w.type), at.name, w.shape.side[0]);
-    gen_line(g, "store %s, %s", window.name, w.name);
+    gen_line(g, "store %s, %s%s", window.name, w.name, hint(g));
 }
 
 /* As a row by index, or an element for each index, the last one first. */

@@ -11,6 +11,7 @@
  *   selp.b32 n, 16, 0, %p1;
  *   @%p2 cp.async.cg.shared.global [%r1+2048], [%rd2+128], 16, n;
  */
+#include "codegen/nvptx/memory/hints.h"
 #include "codegen/nvptx/memory/shared.h"
 #include "passes/analysis/match.h"
 
@@ -25,6 +26,7 @@ typedef struct copy {
     unsigned vector;         /* elements of an instruction */
     tc_shared_at to;
     LLVMValueRef enabled; /* i1; NULL: always */
+    tc_gen_hints hints;
 } copy;
 
 /* One instruction, from the address plus a constant. valid: i1, whether there
@@ -34,7 +36,7 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
 {
     tc_gen *g = c->g;
     unsigned size = c->vector * c->bytes, n = 4;
-    LLVMValueRef args[6];
+    LLVMValueRef args[7];
     args[0] = tc_shared_at_get(&c->to, r, &args[1]);
     args[2] = from;
     args[3] = tc_gen_i32(g, immediate);
@@ -54,9 +56,16 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
         args[n++] = c->enabled;
     }
     /* PTX ISA, cp.async: .cg is for 16 bytes only. */
-    tc_text_printf(&text, "cp.async.%s.shared.global [$0+$1], [$2+$3], %u",
-                   size == 16 ? "cg" : "ca", size);
-    tc_text_add(&text, valid ? ", n;}" : ";");
+    bool cg = size == 16 && !tc_op_is_word(c->op, "cache", "ca");
+    tc_text_printf(&text, "cp.async.%s.shared.global%s [$0+$1], [$2+$3], %u",
+                   cg ? "cg" : "ca", c->hints.words, size);
+    tc_text_add(&text, valid ? ", n" : "");
+    if (c->hints.policy) {
+        tc_text_printf(&text, ", $%u", n);
+        tc_text_add(&constraints, ",l");
+        args[n++] = c->hints.policy;
+    }
+    tc_text_add(&text, valid ? ";}" : ";");
     tc_text_add(&constraints, ",~{memory}");
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data, constraints.data,
                n, args);
@@ -345,7 +354,8 @@ bool tc_nvptx_async_copy(tc_gen *g, const tc_op *op)
               .op = op,
               .smem = op->in[1]->type,
               .bytes = tc_type_bytes(op->in[1]->type->elem),
-              .vector = 1};
+              .vector = 1,
+              .hints = tc_gen_hints_of(g, op)};
     c.layout = block ? tc_op_layout(op, "layout") : op->in[0]->type->layout;
     const tc_layout *offsets =
         tc_layout_offsets(g->cx, c.smem->layout, c.layout);

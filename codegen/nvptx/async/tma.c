@@ -10,6 +10,7 @@
  * All are issued by one thread.
  */
 #include "passes/instructions/tma.h"
+#include "codegen/nvptx/memory/hints.h"
 #include "codegen/nvptx/memory/shared.h"
 #include "passes/analysis/axis_info.h"
 #include "passes/sync/shared_memory.h"
@@ -164,7 +165,7 @@ static LLVMValueRef place_apart(tc_gen *g, const tc_op *op,
 
 /* The operands of an instruction that is put together from its parts. */
 typedef struct operands {
-    LLVMValueRef args[6 + TC_TMA_MAX_RANK];
+    LLVMValueRef args[7 + TC_TMA_MAX_RANK];
     unsigned n, rank;
     tc_text place, constraints; /* place: "[map, {coordinates}]" */
 } operands;
@@ -209,6 +210,7 @@ static void copy_box(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
     LLVMValueRef to = LLVMBuildAdd(g->b, tc_gen_get(g, op->in[1])[0],
                                    tc_gen_i32(g, t->copies[i].byte), "");
     bool add = !mbarrier && tc_op_is_word(op, "kind", "add");
+    tc_gen_hints hints = tc_gen_hints_of(g, op);
     if (t->group_byte)
         to = LLVMBuildAdd(g->b, to, of_group(g, t->group_byte), "");
     o.args[0] = tc_shared_address(g, to, &o.args[1]);
@@ -217,19 +219,26 @@ static void copy_box(tc_gen *g, const tc_op *op, const LLVMValueRef *window,
     add_place(g, op, window, t, i, &o);
     const char *text = tc_arena_printf(
         g->arena,
-        "cp.%sasync.bulk.tensor.%ud.global.shared::cta%s.tile.bulk_group %s, "
-        "[$0+$1];",
-        add ? "reduce." : "", o.rank, add ? ".add" : "", o.place.data);
+        "cp.%sasync.bulk.tensor.%ud.global.shared::cta%s.tile.bulk_group%s %s, "
+        "[$0+$1]",
+        add ? "reduce." : "", o.rank, add ? ".add" : "", hints.words,
+        o.place.data);
     if (mbarrier) {
         text = tc_arena_printf(
             g->arena,
             "cp.async.bulk.tensor.%ud.shared::cta.global.tile."
-            "mbarrier::complete_tx::bytes [$0+$1], %s, [$%u+$%u];",
-            o.rank, o.place.data, o.n, o.n + 1);
+            "mbarrier::complete_tx::bytes%s [$0+$1], %s, [$%u+$%u]",
+            o.rank, hints.words, o.place.data, o.n, o.n + 1);
         o.args[o.n++] = mbarrier[0];
         o.args[o.n++] = mbarrier[1];
         tc_text_add(&o.constraints, ",r,n");
     }
+    if (hints.policy) {
+        text = tc_arena_printf(g->arena, "%s, $%u", text, o.n);
+        o.args[o.n++] = hints.policy;
+        tc_text_add(&o.constraints, ",l");
+    }
+    text = tc_arena_printf(g->arena, "%s;", text);
     build_instruction(g, &o, text, only);
 }
 

@@ -13,7 +13,7 @@
  *
  *   @%p ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1+256];
  */
-#include "codegen/nvptx/emit.h"
+#include "codegen/nvptx/memory/hints.h"
 
 enum { MAX_WORDS = 4 };
 
@@ -99,28 +99,41 @@ static const char *vector_suffix(words w)
     return w.n == 4 ? ".v4" : w.n == 2 ? ".v2" : "";
 }
 
-/* $0..: results; then the address, the condition, what they were before. */
+/* $0..: results; then the address, the condition and what they were before
+ * (NULL: always), the policy. */
 static void load_words(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef on,
-                       LLVMValueRef *x)
+                       const tc_gen_hints *h, LLVMValueRef *x)
 {
-    tc_text c = {.arena = g->arena};
+    tc_text c = {.arena = g->arena}, text = {.arena = g->arena};
     LLVMTypeRef types[MAX_WORDS];
-    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
+    LLVMValueRef args[3 + MAX_WORDS] = {p};
+    unsigned n = 1;
     for (unsigned i = 0; i < w.n; i++) {
         tc_text_printf(&c, "=%c,", w.letter);
         types[i] = w.type;
-        args[2 + i] = x[i];
     }
-    tc_text_add(&c, "l,b");
-    for (unsigned i = 0; i < w.n; i++)
+    tc_text_add(&c, "l");
+    if (on) {
+        tc_text_printf(&text, "@$%u ", w.n + n);
+        tc_text_add(&c, ",b");
+        args[n++] = on;
+    }
+    for (unsigned i = 0; on && i < w.n; i++) {
         tc_text_printf(&c, ",%u", i);
+        args[n++] = x[i];
+    }
+    tc_text_printf(&text, "ld.global%s%s.b%u %s, [$%u]", h->words,
+                   vector_suffix(w), w.bits, list_of(g, 0, w.n), w.n);
+    if (h->policy) {
+        tc_text_printf(&text, ", $%u", w.n + n);
+        tc_text_add(&c, ",l");
+        args[n++] = h->policy;
+    }
+    tc_text_add(&text, ";");
     tc_text_add(&c, ",~{memory}");
-    const char *text =
-        tc_arena_printf(g->arena, "@$%u ld.global%s.b%u %s, [$%u];", w.n + 1,
-                        vector_suffix(w), w.bits, list_of(g, 0, w.n), w.n);
     LLVMTypeRef result =
         w.n == 1 ? w.type : LLVMStructTypeInContext(g->llvm, types, w.n, false);
-    LLVMValueRef all = tc_gen_asm(g, result, text, c.data, 2 + w.n, args);
+    LLVMValueRef all = tc_gen_asm(g, result, text.data, c.data, n, args);
     for (unsigned i = 0; i < w.n; i++)
         x[i] = w.n == 1 ? all : LLVMBuildExtractValue(g->b, all, i, "");
 }
@@ -143,35 +156,50 @@ static void load_always(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef *x)
 /* Where `on` (NULL: always) the elements from p on, n * bytes in 1, 2, 4, 8 or
  * 16 bytes of that alignment; x holds what else the load gives, and then the
  * result. */
-static void load(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
-                 LLVMValueRef on, LLVMValueRef *x)
+static void load(tc_gen *g, const tc_op *op, const tc_type *elem, unsigned n,
+                 LLVMValueRef p, LLVMValueRef on, LLVMValueRef *x)
 {
     words w = words_of(g, elem, n);
+    tc_gen_hints h = tc_gen_hints_of(g, op);
     LLVMValueRef bits[MAX_WORDS];
-    if (on) {
-        to_words(g, elem, n, w, x, bits);
-        load_words(g, w, p, on, bits);
+    if (on || *h.words) {
+        if (on)
+            to_words(g, elem, n, w, x, bits);
+        load_words(g, w, p, on, &h, bits);
     } else {
         load_always(g, w, p, bits);
     }
     from_words(g, elem, n, w, bits, x);
 }
 
-static void store_words(tc_gen *g, words w, LLVMValueRef p, LLVMValueRef on,
+/* An instruction that writes words: $0 the address, $1 the condition, the
+ * words, the policy. */
+static void write_words(tc_gen *g, words w, const char *instruction,
+                        LLVMValueRef p, LLVMValueRef on, const tc_gen_hints *h,
                         const LLVMValueRef *x)
 {
-    tc_text c = {.arena = g->arena};
-    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
+    tc_text c = {.arena = g->arena}, text = {.arena = g->arena};
+    LLVMValueRef args[3 + MAX_WORDS] = {p, on};
+    unsigned n = 2;
     tc_text_add(&c, "l,b");
     for (unsigned i = 0; i < w.n; i++) {
         tc_text_printf(&c, ",%c", w.letter);
-        args[2 + i] = x[i];
+        args[n++] = x[i];
     }
+    tc_text_printf(&text, "@$1 %s [$0], %s", instruction, list_of(g, 2, w.n));
+    if (h->policy) {
+        tc_text_printf(&text, ", $%u", n);
+        tc_text_add(&c, ",l");
+        args[n++] = h->policy;
+    }
+    tc_text_add(&text, ";");
     tc_text_add(&c, ",~{memory}");
-    const char *text =
-        tc_arena_printf(g->arena, "@$1 st.global%s.b%u [$0], %s;",
-                        vector_suffix(w), w.bits, list_of(g, 2, w.n));
-    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, c.data, 2 + w.n, args);
+    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data, c.data, n, args);
+}
+
+static LLVMValueRef always(tc_gen *g)
+{
+    return LLVMConstInt(g->i1, 1, false);
 }
 
 static void store_always(tc_gen *g, words w, LLVMValueRef p,
@@ -188,49 +216,49 @@ static void store_always(tc_gen *g, words w, LLVMValueRef p,
     LLVMSetAlignment(LLVMBuildStore(g->b, all, p), w.n * w.bits / 8);
 }
 
-static void store(tc_gen *g, const tc_type *elem, unsigned n, LLVMValueRef p,
-                  LLVMValueRef on, const LLVMValueRef *x)
+static void store(tc_gen *g, const tc_op *op, const tc_type *elem, unsigned n,
+                  LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
 {
     words w = words_of(g, elem, n);
+    tc_gen_hints h = tc_gen_hints_of(g, op);
     LLVMValueRef bits[MAX_WORDS];
     to_words(g, elem, n, w, x, bits);
-    if (on)
-        store_words(g, w, p, on, bits);
+    if (on || *h.words)
+        write_words(g, w,
+                    tc_arena_printf(g->arena, "st.global%s%s.b%u", h.words,
+                                    vector_suffix(w), w.bits),
+                    p, on ? on : always(g), &h, bits);
     else
         store_always(g, w, p, bits);
 }
 
 /* ---- Adding ---- */
 
-static void add_words(tc_gen *g, const tc_type *elem, unsigned n,
-                      LLVMValueRef p, LLVMValueRef on, const LLVMValueRef *x)
+static void add_words(tc_gen *g, const tc_gen_hints *h, const tc_type *elem,
+                      unsigned n, LLVMValueRef p, LLVMValueRef on,
+                      const LLVMValueRef *x)
 {
     char type = tc_scalar_infos[elem->kind].is_float ? 'f' : 'u';
     words w = words_of(g, elem, 1);
-    tc_text c = {.arena = g->arena};
-    LLVMValueRef args[2 + MAX_WORDS] = {p, on};
-    tc_text_add(&c, "l,b");
-    for (unsigned i = 0; i < n; i++) {
-        tc_text_printf(&c, ",%c", w.letter);
-        args[2 + i] = LLVMBuildBitCast(g->b, x[i], w.type, "");
-    }
-    tc_text_add(&c, ",~{memory}");
+    LLVMValueRef bits[MAX_WORDS];
+    for (unsigned i = 0; i < n; i++)
+        bits[i] = LLVMBuildBitCast(g->b, x[i], w.type, "");
     w.n = n;
-    const char *text = tc_arena_printf(
-        g->arena, "@$1 red.relaxed.gpu.global.add%s.%c%u [$0], %s;",
-        vector_suffix(w), type, w.bits, list_of(g, 2, n));
-    tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text, c.data, 2 + n, args);
+    write_words(g, w,
+                tc_arena_printf(g->arena, "red.relaxed.gpu.global.add%s%s.%c%u",
+                                h->words, vector_suffix(w), type, w.bits),
+                p, on, h, bits);
 }
 
-static void add_to_memory(tc_gen *g, const tc_type *elem, unsigned n,
-                          LLVMValueRef p, LLVMValueRef on,
+static void add_to_memory(tc_gen *g, const tc_op *op, const tc_type *elem,
+                          unsigned n, LLVMValueRef p, LLVMValueRef on,
                           const LLVMValueRef *x)
 {
     unsigned each = tc_added_at_once(g->target, elem, n);
-    on = on ? on : LLVMConstInt(g->i1, 1, false);
+    tc_gen_hints h = tc_gen_hints_of(g, op);
     for (unsigned i = 0; i < n; i += each) {
         LLVMValueRef at = i ? tc_gen_address(g, elem, p, tc_gen_i64(g, i)) : p;
-        add_words(g, elem, each, at, on, x + i);
+        add_words(g, &h, elem, each, at, on ? on : always(g), x + i);
     }
 }
 
@@ -240,9 +268,9 @@ static void memory_put(tc_gen *g, const tc_op *op, const tc_type *elem,
                        const LLVMValueRef *x)
 {
     if (tc_op_is_word(op, "kind", "add"))
-        add_to_memory(g, elem, n, p, on, x);
+        add_to_memory(g, op, elem, n, p, on, x);
     else
-        store(g, elem, n, p, on, x);
+        store(g, op, elem, n, p, on, x);
 }
 
 /* ---- Blocks ---- */
@@ -355,7 +383,7 @@ static bool load_block(tc_gen *g, const tc_op *op)
     for (unsigned r = 0; r < n; r += w.vector) {
         for (unsigned i = 0; i < w.vector; i++)
             x[r + i] = pad;
-        load(g, w.elem, w.vector, address_at(&w, r), condition_at(&w, r),
+        load(g, op, w.elem, w.vector, address_at(&w, r), condition_at(&w, r),
              x + r);
     }
     for (unsigned r = 0; other && r < n; r++)
@@ -404,7 +432,7 @@ static bool load_pointers(tc_gen *g, const tc_op *op)
     for (unsigned r = 0; r < n; r += v) {
         for (unsigned i = 0; i < v; i++)
             x[r + i] = other ? other[r + i] : pad;
-        load(g, elem, v, p[r], mask ? mask[r] : NULL, &x[r]);
+        load(g, op, elem, v, p[r], mask ? mask[r] : NULL, &x[r]);
     }
     return !g->failed;
 }
@@ -471,7 +499,7 @@ bool tc_nvptx_gather(tc_gen *g, const tc_op *op)
         LLVMValueRef inside, p = gathered_at(g, op, r, &inside);
         for (unsigned i = 0; i < v; i++)
             x[r + i] = pad;
-        load(g, elem, v, p, inside, &x[r]);
+        load(g, op, elem, v, p, inside, &x[r]);
     }
     return !g->failed;
 }
