@@ -76,8 +76,10 @@ void gen_load(gen *g)
     value v = gen_fresh(g, real ? NUM_F32 : NUM_I32,
                         gen_shapes[num_between(&g->rng, 3, 9)]);
     value window = gen_fresh(g, v.type, v.shape);
-    gen_line(g, "%s = block %s[%s +: %d, %s +: %d]", window.name, from.name,
-             r.name, v.shape.side[0], c.name, v.shape.side[1]);
+    static const char *const steps[] = {"", "", " step 2", " step 3"};
+    gen_line(g, "%s = block %s[%s +: %d%s, %s +: %d%s]", window.name, from.name,
+             r.name, v.shape.side[0], steps[num_below(&g->rng, 4)], c.name,
+             v.shape.side[1], steps[num_below(&g->rng, 4)]);
     gen_line(g, "%s = load %s boundary(0, 1)%s%s", v.name, window.name,
              num_below(&g->rng, 2) ? ""
              : real                ? " pad(-2.5)"

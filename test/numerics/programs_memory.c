@@ -125,6 +125,20 @@ static void made_tensors(world *w)
     w->o[3][100] = w->x[4][8];
 }
 
+/* Windows of elements that are some steps apart, before the tensor and after
+ * it, and stores of such. */
+static void stepped(world *w)
+{
+    for (int y = 0; y < 16; y++)
+        for (int x = 0; x < 16; x++) {
+            w->o[y][x] = at(w, 2 * y + w->n - 9, x, 7);
+            w->o[16 + y][x] = at(w, 3 * y - 5, w->n - 20 + 4 * x, -1);
+            w->o[32 + y][x] = w->x[w->n / 4 + y][2 * x + 1];
+            if (5 * x - 7 >= 0 && 5 * x - 7 < WORLD_COLUMNS)
+                w->p[2 * y + 1][5 * x - 7] = y + x + 1;
+        }
+}
+
 static void views(world *w)
 {
     w->p[0][0] = WORLD_ROWS;
@@ -303,6 +317,21 @@ const world_test programs_memory[] = {
              "store base(%p) + 1, size(%part, 1)\n"
              "store base(%p) + 2, cast(stride(%out, 1), i32)\n"
              "store base(%o) + (%so * 3 + 100), %part[1, 4]\n"},
+    {.name = "windows with steps",
+     .grid = "1",
+     .n = {0, 1, 7, 40},
+     .expect = stepped,
+     .body = "%a = load %x[%n - 9 +: 16 step 2, 0 +: 16] boundary(0) pad(7)\n"
+             "store %o[0 +: 16, 0 +: 16], %a\n"
+             "%far = cast(%n, i64) - 20\n"
+             "%b = load %x[-5 +: 16 step 3, %far +: 16 step 4]\n"
+             "    boundary(0, 1) pad(-1)\n"
+             "store %o[16 +: 16, 0 +: 16], %b\n"
+             "%c = load %x[%n / 4 +: 16, 1 +: 16 step 2]\n"
+             "store %o[32 +: 16, 0 +: 16], %c\n"
+             "%d = range(16)[:, none] + range(16) + 1\n"
+             "%part = tensor(base(%p), [size(%p, 0), 64], [stride(%p, 0), 1])\n"
+             "store %part[1 +: 16 step 2, -7 +: 16 step 5], %d boundary(1)\n"},
     {.name = "sizes and strides",
      .grid = "1",
      .expect = views,
