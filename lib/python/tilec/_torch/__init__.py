@@ -119,6 +119,9 @@ class _Attention(torch.autograd.Function):
 
 # Without functorch's share of Function.apply: is_watched has asked for it.
 _record = super(torch.autograd.Function, _Attention).apply
+# The engine calls `backward` itself, without the method of torch that looks it
+# up: it runs in a thread of its own, whose caches are cold.
+_Attention._backward_cls.apply = _Attention.backward
 
 
 def _any_gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
