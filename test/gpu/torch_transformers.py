@@ -102,6 +102,20 @@ def check_generate(name, device):
     assert now == texts, "%d more texts" % (now - texts)
 
 
+def check_untraced(name, device):
+    """Without padding a plain causal mask is neither traced nor made."""
+    model, (ids, seen) = model_of(name, device), batch(device)
+    seen[:] = 1
+    traced, of = [], _mods.of
+    _mods.of = lambda *a: traced.append(1) or of(*a)
+    try:
+        ours, theirs = both(model, lambda: model.generate(
+            ids, attention_mask=seen, max_new_tokens=8, do_sample=False))
+    finally:
+        _mods.of = of
+    assert not traced and torch.equal(ours, theirs)
+
+
 def check_split_keys(name, device):
     """Decode steps whose keys are split over programs, as those of many keys
     are."""
@@ -203,7 +217,7 @@ def main():
     register()
     checks = [(n, f) for n in MODELS for f in (check_logits, check_generate,
                                                check_training)]
-    checks += [("Llama", check_dropout), ("GptOss", check_compile)]
+    checks += [("Llama", check_untraced), ("Llama", check_dropout), ("GptOss", check_compile)]
     checks += [(n, check_split_keys) for n in ("Llama", "Gemma2", "GptOss")]
     torch_cases.run([
         ("%s %s" % (name, f.__name__[6:]), lambda n=name, f=f: f(n, args.device))

@@ -10,6 +10,7 @@ same, whatever the addresses and the captured numbers are.
 """
 import ctypes as C
 import dataclasses
+import typing
 
 from . import (_abi, _attention, _captured, _context, _dropout, _factors,
                _launch, _sinks, _tensors, _texts)
@@ -157,8 +158,8 @@ class Forward:
         self.spec, self.names = spec, names
         self.gradients, self.fast_gradients = {}, {}  # Backwards, _fast.Calls
         self._keys = _keys(k, v)
-        self._plan = _plan_of(spec, q, k, v, names, values, want_max)
-        self._captured = _Captured(self._plan, names, values)
+        self.plan = _plan_of(spec, q, k, v, names, values, want_max)
+        self._captured = _Captured(self.plan, names, values)
         rows = _tensors.empty(q, q.shape[:3], "float32")
         new = dict(o=_attention.empty_output(spec, q, v), lse=rows)
         if want_max:
@@ -166,10 +167,10 @@ class Forward:
         t = dict(q=q, k=k, v=v, **new)
         if self._captured.sinks is not None:
             t["sinks"] = self._captured.sinks
-        self._launch = _ForwardLaunch(self._plan, t, self._captured.pairs)
+        self._launch = _ForwardLaunch(self.plan, t, self._captured.pairs)
         self._new = [_tensors.maker(x) for x in new.values()]
         self._address = _tensors.address_function(q)
-        self._gpu = _context.gpu_of(self._plan.device)
+        self._gpu = _context.gpu_of(self.plan.device)
         self.fast, inputs = None, self._captured.inputs(3 + len(self._new))
         if inputs is not None and _tensors.is_torch(q):
             self.fast = self._launch.fast_call(
@@ -195,9 +196,9 @@ class Forward:
             if found is not None:
                 return found
         if self._gpu is not None and _context.current_gpu() != self._gpu:
-            with _context.on_device(self._plan.device):
+            with _context.on_device(self.plan.device):
                 return self(q, k, v, values)
-        self._plan.used = next(_launch.uses)
+        self.plan.used = next(_launch.uses)
         found = [new() for new in self._new]
         tensors, numbers = self._captured(values) if values else ((), ())
         self._launch(map(self._address, (q, k, v, *found, *tensors)), numbers,
@@ -360,6 +361,33 @@ def for_lengths(spec, q, k, v, names, values, want_max):
     found = _attention.ready.get(
         _of_any_length(spec, q, k, v, names, values, want_max))
     return found if found is not None and found.fits(k, v) else None
+
+
+class Lengths(typing.NamedTuple):
+    """A _fast.Call that serves keys of these lengths."""
+
+    call: object
+    low: int
+    high: int
+
+
+_AHEAD = 255  # steps
+
+
+def lengths_of(ready, q, k, v, values, want_max):
+    """The lengths from k's on that have the Forward's plan and workspace, or
+    None. What both depend on are bounds of the length, so that the last one
+    decides for those before it; and strides of 8-bit numbers, and of rows."""
+    n = k.shape[2]
+    if not n or _tensors.has_8_bits(q) or k.stride(3) != 1 or \
+            v.stride(3) != 1 or v.shape[3] == 1:
+        return None
+    high = min(n + _AHEAD, (1 << n.bit_length()) - 1)
+    longer = [x[:, :, :1].expand(-1, -1, high, -1) for x in (k, v)]
+    if _plan_of(ready.spec, q, *longer, ready.names, values,
+                want_max) is ready.plan and ready.fits(*longer):
+        return Lengths(ready.fast, n, high)
+    return None
 
 
 def backward(spec, table, q, k, v, o, lse, dout, dlse, names, values, wanted):

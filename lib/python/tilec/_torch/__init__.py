@@ -222,9 +222,11 @@ def repeated(q, k, v, options, extras, captured, want_max):
             elif found is not None:
                 return found
         ready = _attention.ready.get(_key(rest, q, k, v, values))
+        if ready is None:
+            return _grown(rest, q, k, v, values)
     except (AttributeError, TypeError, RuntimeError):  # _attend says why
         return None
-    return None if ready is None else run(ready, q, k, v, values)
+    return run(ready, q, k, v, values)
 
 
 def _can_be_kept(options, want_max):
@@ -254,6 +256,24 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
         _prepared.keep_for_lengths(ready, q, k, v, values, want_max)
 
 
+def _growing(rest, q, k, v, values):
+    """As _key, whatever the length of k and v is."""
+    return (rest, q.dtype, q.shape, q.stride(), q.is_neg(),
+            *[(x.dtype, x.device, x.shape[:2], x.shape[3], x.stride(3),
+               x.is_neg()) for x in (k, v)], *map(_tensors.kind, values))
+
+
+def _grown(rest, q, k, v, values):
+    """The results of a call whose k and v are longer than those of the call
+    before, as each step of a decode makes them; None: none is known."""
+    found = _attention.ready.get(_growing(rest, q, k, v, values))
+    if found is None or not found.low <= k.shape[2] <= found.high or \
+            k.shape[2] != v.shape[2] or _needs_gradients(q, k, v, values):
+        return None
+    _keep_fast(rest, found.call, q, k, v, values)
+    return found.call(q, k, v, *values)
+
+
 def with_other_length(spec, q, k, v, names, options, extras, captured,
                       want_max):
     """The results of a call that differs from an earlier one in the length of
@@ -270,4 +290,8 @@ def with_other_length(spec, q, k, v, names, options, extras, captured,
     if ready is None:
         return None
     _keep_fast(rest, ready.fast, q, k, v, values)
+    lengths = _prepared.lengths_of(ready, q, k, v, values, want_max)
+    if lengths is not None:
+        _attention.keep_ready(_attention.ready,
+                              _growing(rest, q, k, v, values), lengths)
     return ready.fast(q, k, v, *values)

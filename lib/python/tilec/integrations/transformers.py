@@ -60,6 +60,20 @@ def _of_carrier(carrier, device):
     return found
 
 
+def _needs_none(masks, function, q_length, kv_length, q_offset, kv_offset,
+                named):
+    """Whether the layers' is_causal says the same as the function, without
+    padding: sdpa_mask's cases. Nothing is traced then, and a prompt's mask is
+    one that kernels are tuned for."""
+    if function is masks.bidirectional_mask_function:
+        return bool(named.get("allow_is_bidirectional_skip"))
+    if function is not masks.causal_mask_function or not named.get(
+            "allow_is_causal_skip"):
+        return False
+    return (q_length in (1, kv_length) and isinstance(q_offset, int) and
+            q_offset + q_length == kv_offset + kv_length)
+
+
 def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
           mask_function=None, attention_mask=None, device="cpu", **named):
     """transformers' interface of masks, as sdpa_mask has it."""
@@ -71,7 +85,11 @@ def _mask(batch_size, q_length, kv_length, q_offset=0, kv_offset=0,
             q_offset=q_offset, kv_offset=kv_offset, device=device,
             mask_function=mask_function, attention_mask=attention_mask,
             **named)
-    if attention_mask is not None and not attention_mask.all():
+    is_padded = attention_mask is not None and not attention_mask.all()
+    if not is_padded and _needs_none(masks, mask_function, q_length, kv_length,
+                                     q_offset, kv_offset, named):
+        return None
+    if is_padded:
         mask_function = masks.and_masks(
             mask_function, masks.padding_mask_function(
                 masks.prepare_padding_mask(attention_mask, kv_length,
