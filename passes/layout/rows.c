@@ -11,6 +11,8 @@
  *   smem_store %b, %r
  *   %l = smem_load %b : tile<64 x f32, #slice(0 of 128, #mma(8x1))>
  *                                                 before the first use of %l
+ *
+ * If an operand is computed from the row too, a buffer holds it already.
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
@@ -52,38 +54,48 @@ static bool is_candidate(const tc_placing *s, const tc_op *op)
            op->parent->op == tc_layout_loop(op);
 }
 
-static tc_op *first_use_in(const tc_region *r, const tc_value *v)
+static tc_op *first_use_in(const tc_region *r, const tc_value *v,
+                           const tc_op *but)
 {
     tc_each_op (op, r)
         tc_each_use (u, v)
-            if (tc_ancestor_in(r, u->op) == op)
+            if (u->op != but && tc_ancestor_in(r, u->op) == op)
                 return op;
     return NULL;
+}
+
+/* Stores the row into a buffer of its own, right after the load. */
+static tc_op *hold(tc_placing *s, tc_op *load)
+{
+    tc_value *row = load->out[0];
+    const unsigned order[] = {0};
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(row->type, sides);
+    const tc_layout *rows = tc_layout_swizzled(
+        s->cx, 1, sides, order, 8 * tc_type_bytes(row->type->elem), 0);
+    tc_builder b = tc_builder_after(s->f, row, load->loc);
+    tc_value *buffer = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
+                                tc_type_smem(s->cx, row->type, rows, 0));
+    tc_value *in[] = {buffer, row};
+    return tc_build_effect(&b, TC_SMEM_STORE, 2, in);
 }
 
 static void stage(tc_placing *s, tc_op *load)
 {
     tc_value *row = load->out[0];
     const tc_type *held = row->type;
-    const unsigned order[] = {0};
-    int32_t sides[TC_MAX_RANK];
-    tc_type_sides(held, sides);
-    tc_builder b = tc_builder_before(first_use_in(load->parent, row));
+    tc_op *store = tc_early_store(load);
+    tc_builder b = tc_builder_before(first_use_in(load->parent, row, store));
     b.loc = load->loc;
-    const tc_layout *rows = tc_layout_swizzled(
-        s->cx, 1, sides, order, 8 * tc_type_bytes(held->elem), 0);
+    if (!store)
+        store = hold(s, load);
+    tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &store->in[0], held);
     const tc_type *plain = tc_type_with_layout(s->cx, held, NULL);
-    tc_builder after = tc_builder_after(s->f, row, load->loc);
-    tc_value *buffer = tc_build(&after, TC_SMEM_ALLOC, 0, NULL,
-                                tc_type_smem(s->cx, held, rows, 0));
-    tc_value *read = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, held);
     tc_value_replace(row, read);
+    tc_op_set_in(store, 1, row);
     row->type = tc_type_with_layout(s->cx, plain, tc_layout_default(s, plain));
     read->name = row->name;
     row->name = NULL;
-    tc_value *in[] = {buffer, row};
-    tc_op_insert(tc_op_new(s->f, TC_SMEM_STORE, load->loc, 2, in, 0),
-                 after.region, buffer->def->next); /* it may be the read */
     tc_forget_speculatable(load->parent);
     s->f->aligned |= (uint64_t)1 << tc_accessed_tensor(load)->index;
     tc_remark(s->cx, load->loc, pass,
