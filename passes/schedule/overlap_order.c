@@ -263,21 +263,23 @@ static bool needs_no_product(const tc_part *p)
     return true;
 }
 
-/* Places what reads a carried sum before the products are issued: its registers
- * are a product's, and ptxas would wait for all that are in flight there
- * (C7517). */
-static void place_readers(tc_step *s, unsigned stage)
+/* Places what comes before the products are issued. What reads a carried sum:
+ * its registers are a product's, and ptxas would wait for all that are in
+ * flight there (C7517). And the stores of operands: one barrier serves all. */
+static void place_before_products(tc_step *s, unsigned stage)
 {
     for (unsigned i = 0; i < s->nparts; i++) {
         tc_part *p = s->parts[i];
-        if (p->stage == stage && reads_carried_sum(s, p) && needs_no_product(p))
+        if (p->stage == stage &&
+            (reads_carried_sum(s, p) || p->op->code == TC_SMEM_STORE) &&
+            needs_no_product(p))
             overlap_order_place(s, p);
     }
 }
 
 static void place_early(tc_step *s)
 {
-    place_readers(s, 0);
+    place_before_products(s, 0);
     for (unsigned i = 0; i < s->nparts; i++)
         if (s->parts[i]->stage == 0 && tc_is_root(s->parts[i]))
             overlap_order_place(s, s->parts[i]);
