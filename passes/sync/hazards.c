@@ -11,6 +11,7 @@
 #include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/sync/access_nodes.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 
@@ -402,10 +403,11 @@ static void visit_access(tc_hazard_finder *w, struct set *s,
 
 /* ---- Synchronisation ---- */
 
-/* A barrier of each warp group by itself. */
+/* A barrier of each warp group by itself, where there are several. */
 static bool is_of_groups(const tc_op *barrier)
 {
-    return tc_op_is_word(barrier, "scope", "group");
+    return tc_op_is_word(barrier, "scope", "group") &&
+           tc_warpgroups(barrier->func->warps) > 1;
 }
 
 static void pass_barrier(struct set *s)
