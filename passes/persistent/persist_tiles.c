@@ -40,6 +40,9 @@
  * large enough for warp groups; otherwise, for any kernel, if the options ask
  * for tiles(static), so that a grid may be larger than the hardware's. Programs
  * run in any order, so any order of tiles is right; rasterize.c chooses it.
+ * Recurrences, whose loop stores in each step, are left alone: no work follows
+ * the loop, and a multiprocessor that has several of their programs computes
+ * one while another waits.
  * `tiles(none|static|dynamic)` in the kernel's header, or the options, override
  * the choice. Tests: test/ir/passes/persist-tiles, test/unit/tiles.c.
  *
@@ -347,6 +350,30 @@ static bool is_equal_work(const tc_tile_work *w)
     return true;
 }
 
+/* Does any op write memory, but for those of one? */
+static bool has_writes(const tc_region *r, const tc_op *but)
+{
+    tc_each_op (op, r) {
+        if (op == but)
+            continue;
+        if (tc_op_has(op, TC_WRITES))
+            return true;
+        for (unsigned i = 0; i < op->nregions; i++)
+            if (has_writes(op->regions[i], but))
+                return true;
+    }
+    return false;
+}
+
+/* A recurrence: each step of its loop takes what the one before computed, and
+ * stores its results; nothing is left for the end. */
+static bool is_recurrence(const struct persist *s)
+{
+    const tc_op *loop = s->work.hot;
+    return loop->nout && loop->parent == s->f->body &&
+           has_writes(loop->regions[0], NULL) && !has_writes(s->f->body, loop);
+}
+
 /* Why each program computes one tile only; NULL: it shall compute many. */
 static const char *why_not(const struct persist *s)
 {
@@ -354,6 +381,10 @@ static const char *why_not(const struct persist *s)
         return "tiles(none) asks for a program each";
     if (tc_region_has_op(s->f->body, TC_EXIT_IF))
         return "exit_if ends a program, not a tile";
+    if (s->work.hot && s->f->tiles == TC_TILES_ANY && is_recurrence(s))
+        return "its loop stores in each step: there is no end of a tile that "
+               "the next tile's copies could overlap with, and several "
+               "programs can share a multiprocessor";
     return s->env->target->tma ? s->work.why : NULL;
 }
 
