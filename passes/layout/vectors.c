@@ -102,15 +102,28 @@ static bool asks_of_sizes(const tc_placing *s)
     return false;
 }
 
+/* In each step of a loop with products. */
+static bool is_stored_in_steps(const tc_placing *s, const tc_op *op)
+{
+    const tc_op *loop = tc_layout_loop(op);
+    if (op->code != TC_STORE || tc_op_is_word(op, "kind", "add"))
+        return false;
+    for (const tc_dot *d = s->dots; d; d = d->next)
+        if (loop && d->loop == loop)
+            return true;
+    return false;
+}
+
 /* For 4 bytes at once alignment is asked only where it costs launches nothing:
  * rows of a known length, or of kernels that ask it of other rows. (A bias as
  * long as a sequence may end anywhere.) Next to products that holds of 8 bytes,
- * too, and a store in the layout of their sums is not worth it. */
+ * too, and a store in the layout of their sums is worth it only in each step of
+ * their loop. */
 static bool is_worth_asking(const tc_placing *s, const tc_op *op,
                             const tc_value *tensor, unsigned bytes, bool asks)
 {
     if (s->dots)
-        return asks && op->code == TC_LOAD;
+        return (asks && op->code == TC_LOAD) || is_stored_in_steps(s, op);
     return asks || !has_any_size(tensor) || bytes >= 2 * WORD;
 }
 
