@@ -150,8 +150,120 @@ static LLVMValueRef float_to_wide(tc_gen *g, const tc_type *from,
                               : tc_llvm_round(g->b, to->kind, x);
 }
 
-/* A float (or double) that rounds to the target kind as the int does. i8 and
- * i16 are exact in f32. */
+/* Where a byte was loaded with others: a vector of bytes or an int, and its
+ * place there; NULL: nowhere. */
+static LLVMValueRef source_of(LLVMValueRef x, unsigned *at)
+{
+    LLVMValueRef index = NULL, from = NULL;
+    unsigned bits = 1;
+    if (LLVMIsAExtractElementInst(x)) {
+        from = LLVMGetOperand(x, 0);
+        index = LLVMGetOperand(x, 1);
+    } else if (LLVMIsATruncInst(x)) {
+        from = LLVMGetOperand(x, 0);
+        if (LLVMIsAInstruction(from) &&
+            LLVMGetInstructionOpcode(from) == LLVMLShr) {
+            index = LLVMGetOperand(from, 1);
+            from = LLVMGetOperand(from, 0);
+            bits = 8;
+        }
+    }
+    if (index && !LLVMIsAConstantInt(index))
+        return NULL;
+    uint64_t n = index ? LLVMConstIntGetZExtValue(index) : 0;
+    *at = (unsigned)(n / bits);
+    return n % bits ? NULL : from;
+}
+
+/* The 32 bits of it that hold its bytes from 4 i on; NULL: it has an odd size.
+ */
+static LLVMValueRef word_at(tc_gen *g, LLVMValueRef source, unsigned i)
+{
+    LLVMTypeRef type = LLVMTypeOf(source);
+    bool vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
+    unsigned bits =
+        vector ? 8 * LLVMGetVectorSize(type) : LLVMGetIntTypeWidth(type);
+    if (bits < 32 && bits % 8 == 0) {
+        type = LLVMIntTypeInContext(g->llvm, bits);
+        source = vector ? LLVMBuildBitCast(g->b, source, type, "") : source;
+        return LLVMBuildZExt(g->b, source, g->i32, "");
+    }
+    if (bits % 32)
+        return NULL;
+    type = LLVMVectorType(g->i32, bits / 32);
+    source = LLVMBuildBitCast(g->b, source, type, "");
+    return LLVMBuildExtractElement(g->b, source, tc_gen_i32(g, i), "");
+}
+
+/* Two bytes of one word, each the low half of 16 bits with this high half;
+ * NULL: they are not. */
+static LLVMValueRef spread_pair(tc_gen *g, const LLVMValueRef *x, unsigned high)
+{
+    unsigned first, second;
+    LLVMValueRef source = source_of(x[0], &first);
+    if (!source || source_of(x[1], &second) != source ||
+        first / 4 != second / 4)
+        return NULL;
+    LLVMValueRef word = word_at(g, source, first / 4);
+    if (!word)
+        return NULL;
+    unsigned other = 4; /* byte 0 of the second operand */
+    LLVMValueRef args[] = {
+        word, tc_gen_i32(g, high),
+        tc_gen_i32(g, first % 4 | other << 4 | second % 4 << 8 | other << 12)};
+    return tc_gen_intrinsic(g, "nvvm.prmt", 0, NULL, 3, args);
+}
+
+/* a b + c of two halves each. */
+static LLVMValueRef fma_of_bits(tc_gen *g, const tc_type *elem, LLVMValueRef a,
+                                unsigned b, LLVMValueRef c)
+{
+    LLVMTypeRef type = LLVMVectorType(tc_gen_type(g, elem), 2);
+    LLVMValueRef in[] = {a, tc_gen_i32(g, b), c};
+    for (unsigned i = 0; i < 3; i++)
+        in[i] = LLVMBuildBitCast(g->b, in[i], type, "");
+    return tc_gen_intrinsic(
+        g, elem->kind == TC_BF16 ? "nvvm.fma.rn.bf16x2" : "nvvm.fma.rn.f16x2",
+        0, NULL, 3, in);
+}
+
+/* 128 + (x & 127) less 128, or less 256 where x is negative. */
+static LLVMValueRef bytes_to_bf16(tc_gen *g, const tc_type *to,
+                                  const LLVMValueRef *x)
+{
+    const unsigned minus_one = 0xbf80bf80;
+    LLVMValueRef pair = spread_pair(g, x, 0x43);
+    if (!pair)
+        return NULL;
+    LLVMValueRef sum = LLVMBuildAnd(g->b, pair, tc_gen_i32(g, 0xff7fff7f), "");
+    LLVMValueRef less = LLVMBuildAnd(g->b, pair, tc_gen_i32(g, 0xff80ff80), "");
+    return fma_of_bits(g, to, less, minus_one, sum);
+}
+
+/* 1024 + (x + 128) less 1152. */
+static LLVMValueRef bytes_to_f16(tc_gen *g, const tc_type *to,
+                                 const LLVMValueRef *x)
+{
+    const unsigned one = 0x3c003c00, less = 0xe480e480;
+    LLVMValueRef pair = spread_pair(g, x, 0x64);
+    if (!pair)
+        return NULL;
+    LLVMValueRef sum = LLVMBuildXor(g->b, pair, tc_gen_i32(g, 0x00800080), "");
+    return fma_of_bits(g, to, sum, one, tc_gen_i32(g, less));
+}
+
+/* Two bytes that lie in one word, at once; exact. */
+static bool bytes_to_halves(tc_gen *g, const tc_type *to, LLVMValueRef *x)
+{
+    LLVMValueRef both =
+        to->kind == TC_BF16 ? bytes_to_bf16(g, to, x) : bytes_to_f16(g, to, x);
+    if (!both)
+        return false;
+    x[0] = half_of(g, both, 0);
+    x[1] = half_of(g, both, 1);
+    return true;
+}
+
 /* Of 8 bits, exact: x + 128 as the last byte of 2^23 + (x + 128), which is an
  * f32. Conversions of ints run at a quarter of the rate of this. */
 static LLVMValueRef byte_to_f32(tc_gen *g, LLVMValueRef x)
@@ -162,6 +274,8 @@ static LLVMValueRef byte_to_f32(tc_gen *g, LLVMValueRef x)
                          LLVMConstReal(g->f32, 8388736), "");
 }
 
+/* A float (or double) that rounds to the target kind as the int does. i8 and
+ * i16 are exact in f32. */
 static LLVMValueRef int_to_wide(tc_gen *g, const tc_type *from,
                                 const tc_type *to, LLVMValueRef x)
 {
@@ -206,6 +320,30 @@ static bool keeps(const tc_type *from, const tc_type *to)
     return from == to && from->kind != TC_F8E5M2;
 }
 
+static void cast_one(tc_gen *g, const tc_type *from, const tc_type *to,
+                     LLVMValueRef *x)
+{
+    if (tc_kind_is_float(to->kind))
+        *x = tc_kind_is_float(from->kind) ? float_to_wide(g, from, to, *x)
+                                          : int_to_wide(g, from, to, *x);
+    else
+        *x = tc_kind_is_float(from->kind) ? float_to_int(g, to, *x)
+                                          : int_to_int(g, from, to, *x);
+}
+
+/* Bytes to 16-bit floats, two at once where they lie in one word; what is left
+ * is for cast_one. */
+static unsigned cast_pairs(tc_gen *g, const tc_type *from, const tc_type *to,
+                           unsigned n, LLVMValueRef *x)
+{
+    unsigned i = 0;
+    if (from->kind != TC_I8 || (to->kind != TC_BF16 && to->kind != TC_F16))
+        return 0;
+    while (i + 1 < n && bytes_to_halves(g, to, x + i))
+        i += 2;
+    return i;
+}
+
 bool tc_nvptx_cast(tc_gen *g, const tc_op *op)
 {
     const tc_type *from = tc_type_elem(op->in[0]->type),
@@ -219,16 +357,10 @@ bool tc_nvptx_cast(tc_gen *g, const tc_op *op)
     if (from->kind == TC_PTR || to->kind == TC_PTR)
         return tc_gen_error(g, op, "pointers have no cast");
     widen_all(g, from, n, x);
-    for (unsigned r = 0; r < n; r++) {
-        if (tc_kind_is_float(to->kind))
-            x[r] = tc_kind_is_float(from->kind)
-                       ? float_to_wide(g, from, to, x[r])
-                       : int_to_wide(g, from, to, x[r]);
-        else
-            x[r] = tc_kind_is_float(from->kind) ? float_to_int(g, to, x[r])
-                                                : int_to_int(g, from, to, x[r]);
-    }
-    narrow_all(g, to, n, x);
+    unsigned done = cast_pairs(g, from, to, n, x);
+    for (unsigned r = done; r < n; r++)
+        cast_one(g, from, to, &x[r]);
+    narrow_all(g, to, n - done, x + done);
     return !g->failed;
 }
 
