@@ -21,11 +21,14 @@ def load(lib, package):
     folder = pathlib.Path(tempfile.mkdtemp(prefix=NAME))
     to = folder / NAME
     to.mkdir()
-    for path in pathlib.Path(package).glob("*.py"):
+    for path in pathlib.Path(package).rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r"\btilec::", NAME + "::", text)
         text = re.sub(r"\bops\.tilec\b", "ops." + NAME, text)
-        (to / path.name).write_text(text, encoding="utf-8")
+        text = text.replace('Library("tilec"', 'Library("%s"' % NAME)
+        own = to / path.relative_to(package)
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_text(text, encoding="utf-8")
     sys.path.insert(0, str(folder))
     own = os.environ.get("TILEC_LIBRARY")
     os.environ["TILEC_LIBRARY"] = os.path.abspath(lib)

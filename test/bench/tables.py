@@ -16,6 +16,8 @@ import re
 import statistics
 import sys
 
+from kernels import table_of
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHAPE = "batch x heads x length x head dim, mask or score"
 
@@ -78,6 +80,9 @@ CACHE_TABLES = {
                  ("ragged", "tilec, ragged"), *PAGES]),
 }
 
+# Kernels that are not attention: of kernels.py.
+KERNELS = "h200_sm_90a_kernels"
+
 # The README's rows: what is computed, the results, the row's label.
 SUMMARY = [
     ("forward, bf16", "hopper", "4x32x4096x64 causal"),
@@ -133,14 +138,16 @@ def origin(names, target):
 def origin_of(runs, target):
     found = {}  # what runs share: their commits
     for run in runs:
-        c = run["cudnn"]
-        found.setdefault((run["gpu"], run["date"][:10], run["torch"],
-                          "%d.%d.%d" % (c // 10000, c // 100 % 100, c % 100)),
+        peers = "torch " + run["torch"]
+        if "cudnn" in run:
+            c = run["cudnn"]
+            peers += ", cuDNN %d.%d.%d" % (c // 10000, c // 100 % 100, c % 100)
+        found.setdefault((run["gpu"], run["date"][:10], peers),
                          {})[run["commit"]] = None
     return ["", "Measured on: " + "; ".join(
-        "%s, `%s`, %s, torch %s, cuDNN %s, tilec %s"
-        % (gpu, target, date, torch, cudnn, ", ".join(commits))
-        for (gpu, date, torch, cudnn), commits in found.items()) + "."]
+        "%s, `%s`, %s, %s, tilec %s"
+        % (gpu, target, date, peers, ", ".join(commits))
+        for (gpu, date, peers), commits in found.items()) + "."]
 
 
 def whole(name):
@@ -187,9 +194,15 @@ def of_caches(name):
     return lines + origin_of_caches(rows, columns)
 
 
+def of_kernels():
+    return table_of(results(KERNELS)).split("\n") + origin([KERNELS], "sm_90a")
+
+
 def made(name):
     if name in CACHE_TABLES:
         return of_caches(name)
+    if name == "kernels":
+        return of_kernels()
     return summary() if name == "summary" else whole(name)
 
 
@@ -272,7 +285,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--write", action="store_true")
     args = p.parse_args()
-    wrong, left, text = [], [*TABLES, *CACHE_TABLES, "summary"], ""
+    wrong, left, text = [], [*TABLES, *CACHE_TABLES, "kernels",
+                                        "summary"], ""
     for path in (ROOT / "README.md", ROOT / "docs" / "performance.md"):
         lines = path.read_text(encoding="utf-8").split("\n")
         right = with_tables(lines, left)

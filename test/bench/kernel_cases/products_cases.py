@@ -331,14 +331,17 @@ INTS = tiles((8, 128, 256, 128), (8, 128, 128, 128), (8, 256, 128, 128))
 MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
 TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
 PAIRS = tiles((8, 128, 128, 64), (8, 128, 96, 64), (8, 128, 64, 64))
+# Steps of few bytes: more of them on their way.
+DEEP = [(w, dict(b, stages=8)) for w, b in tiles((8, 128, 64, 64),
+                                                 (4, 128, 64, 64))]
 SPLIT = {"kernel.split": "auto"}
-FEW = [(w, dict(b, **s)) for s in (SPLIT, {}) for w, b in tiles(
+FEW = [(w, dict(b, **s)) for s in ({}, SPLIT) for w, b in tiles(
     (4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))]
 W4 = [(w, dict(BM=m, BN=n)) for w, m, n in
       ((8, 256, 128), (8, 128, 256), (8, 128, 128))]
 W4_FEW = [(4, dict(BM=16, BN=n, **s)) for s in (SPLIT, {}) for n in (64, 128)]
 PIXELS = [(8, dict(BB=b, BH=h, BW=w, BN=n)) for b, h, w, n in
-          ((2, 8, 8, 256), (2, 8, 8, 128), (1, 16, 8, 256))]
+          ((2, 8, 8, 256), (8, 4, 4, 128), (8, 4, 4, 256), (2, 8, 8, 128))]
 
 CASES = [
     Matmul(2048, 2048, 2048, tiles=tiles(
@@ -346,8 +349,8 @@ CASES = [
     Matmul(4096, 4096, 4096, tiles=BIG), Matmul(8192, 8192, 8192, tiles=BIG),
     Matmul(16, 4096, 4096, tiles=tiles(
         (4, 16, 32, 256), (4, 16, 32, 128), (4, 16, 64, 128))),
-    Matmul(128, 8192, 8192, tiles=tiles(
-        (8, 128, 64, 128), (8, 128, 64, 64), (4, 64, 64, 128))),
+    Matmul(128, 8192, 8192, tiles=DEEP + tiles(
+        (8, 128, 64, 128), (4, 128, 64, 128))),
     Linear(4096, 4096, 4096, tiles=MEDIUM),
     Linear(8192, 11008, 4096, tiles=BIG),
     Swiglu(4096, 11008, 4096, tiles=PAIRS),
@@ -367,5 +370,6 @@ CASES = [
     ExpertUp(4096, 4096, 4096, 8, tiles=WIDE),
     ExpertUp(8192, 2048, 2048, 32, tiles=WIDE),
     Conv2d(32, 56, 56, 256, 256, tiles=PIXELS),
-    Conv2d(32, 28, 28, 512, 512, tiles=PIXELS),
+    # Tiles that divide 28 and fill the GPU.
+    Conv2d(32, 28, 28, 512, 512, tiles=PIXELS[1:] + PIXELS[:1]),
 ]
