@@ -6,8 +6,10 @@ belong to the ops that they are made of, and slow kernels have findings.
     json_document.py TILEC
 """
 import json
+import os
 import subprocess
 import sys
+import tempfile
 
 failures = []
 
@@ -18,9 +20,9 @@ def check(holds, what):
         print("failed: " + what)
 
 
-def inspect(program, *words):
+def inspect(program, *words, env=None):
     r = subprocess.run([program, "inspect", *words, "--json"],
-                       capture_output=True, text=True)
+                       capture_output=True, text=True, env=env)
     return r.returncode, json.loads(r.stdout) if r.stdout else None
 
 
@@ -58,12 +60,59 @@ def check_timeline(d):
           "a span ends before it starts, or after the picture")
 
 
+# Tools of CUDA as they answer: two instructions, of lines 3 and 5 of the
+# machine level, with 7 and 9 registers.
+PTXAS = """#!/bin/sh
+echo "ptxas info    : Used 24 registers, 0 bytes stack frame, \
+0 bytes spill stores, 0 bytes spill loads"
+while [ $# -gt 0 ]; do [ "$1" = -o ] && echo x > "$2"; shift; done
+"""
+NVDISASM = """#!/bin/sh
+case "$*" in
+*-plr*) cat <<END
+        /*0000*/    LDC R1, c[0x0][0x28] ;   // |   7 |
+        /*0010*/    IADD3 R2, R1, R1, RZ ;   // |   9 |
+END
+;;
+*) cat <<END
+.text.matmul:
+        //## File "m", line 3
+        /*0000*/    LDC R1, c[0x0][0x28] ;
+        //## File "m", line 5
+        /*0010*/    IADD3 R2, R1, R1, RZ ;
+END
+;;
+esac
+"""
+
+
+def check_sass(program):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in (("ptxas", PTXAS), ("nvdisasm", NVDISASM)):
+            path = os.path.join(folder, name)
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, 0o755)
+        env = dict(os.environ, PATH=folder + ":" + os.environ["PATH"])
+        _, d = inspect(program, "matmul", "--target", "sm_90a", env=env)
+    sass = [i for i in d["images"] if i["name"] == "sass"]
+    check(len(sass) == 1, "with nvdisasm: no SASS")
+    if not sass:
+        return
+    lines = sass[0]["text"].split("\n")
+    found = [(text.split()[1], machine, live) for text, machine, live in
+             zip(lines, sass[0]["machine"], sass[0]["live"]) if "/*" in text]
+    check(found == [("LDC", 3, 7), ("IADD3", 5, 9)],
+          "SASS: lines and registers are %r" % found)
+
+
 def main():
     program = sys.argv[1]
     code, d = inspect(program, "matmul", "--target", "sm_90a")
     check(code == 0 and d["schema"] == "tilec.inspect", "matmul: no document")
     check_lists(d)
     check_timeline(d)
+    check_sass(program)
     check_ptx(d, "wgmma.mma_async", " mma ")
     # 128x256 sums in two warp groups: a loop takes its initial values over.
     check(max(d["registers"]) == 128,

@@ -258,7 +258,7 @@ def check_kernel(b, program, folder, name):
     instruction, op = {"matmul": ("mma.sync", "dot"),
                        }.get(name, ("wgmma.mma_async", "dot"))
     check_links(b, name, instruction, op)
-    check_layouts(b, name, program, 4)
+    check_layouts(b, name, program, 12)
     check_readout(b, name)
     check_conflicts(b, name)
 

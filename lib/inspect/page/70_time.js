@@ -174,19 +174,21 @@ function roofline(doc) {
   const x = i => left + (width - left - 10) * (Math.log2(i) - x0) / (x1 - x0);
   const y = f => (height - bottom) * (1 - (Math.log2(f) - y0) / (y1 - y0));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, role: "img", "aria-label": "roofline" });
-  const roof = (bandwidth, color, words) => {
+  const roof = (bandwidth, color, words, before) => {
     const ridge = peak / bandwidth, from = Math.max(1, 2 ** y0 / bandwidth);
     picture.append(svg("path", { d: `M${x(from)} ${y(from * bandwidth)}L${x(ridge)} ${y(peak)}L${width - 10} ${y(peak)}`, fill: "none", stroke: color, "stroke-width": 2 }),
-      svg("text", { x: x(Math.max(from * 1.3, ridge / 12)) + 4, y: y(Math.max(from * 1.3, ridge / 12) * bandwidth) + 16, style: "fill:" + color }, words));
+      svg("text", { x: x(ridge / 6) + (before ? -8 : 10), y: y(ridge / 6 * bandwidth) + (before ? -2 : 10), "text-anchor": before ? "end" : "start", style: "fill:" + color }, words));
   };
-  roof(t.memory_bytes_per_cycle, "#c2571a", `memory, ${t.memory_bytes_per_cycle} B/cycle`);
-  roof(t.l2_bytes_per_cycle, "#2a9d6f", `L2, ${t.l2_bytes_per_cycle} B/cycle`);
-  picture.append(svg("text", { x: width - 250, y: y(peak) - 6 }, `tensor cores, ${peak.toLocaleString("en")} FLOP/cycle`));
+  roof(t.memory_bytes_per_cycle, "#c2571a", `memory, ${t.memory_bytes_per_cycle} B/cycle`, false);
+  roof(t.l2_bytes_per_cycle, "#2a9d6f", `L2, ${t.l2_bytes_per_cycle} B/cycle`, true);
+  picture.append(svg("text", { x: width - 10, y: y(peak) - 6, "text-anchor": "end" }, `tensor cores, ${peak.toLocaleString("en")} FLOP/cycle`));
   const points = [["modelled", doc.timeline], ["measured", doc.measured]].filter(p => p[1] && p[1].step && p[1].unit === "cycles");
+  let below = y(peak) + 20; // labels under the roof and under each other
   for (const [words, line] of points) {
     const f = flop * (line.groups || 1) / line.step;
     picture.append(svg("circle", { cx: x(intensity), cy: y(Math.min(f, 2 ** y1)), r: 6, fill: "var(--accent)" }),
-      svg("text", { x: x(intensity) + 10, y: y(Math.min(f, 2 ** y1)) + 4 }, `${words}: ${Math.round(f).toLocaleString("en")} FLOP/cycle (${Math.round(100 * f / peak)} %)`));
+      svg("text", { x: x(intensity) + 12, y: below = Math.max(below, y(Math.min(f, 2 ** y1)) + 4) }, `${words}: ${Math.round(f).toLocaleString("en")} FLOP/cycle (${Math.round(100 * f / peak)} %)`));
+    below += 16;
   }
   if (!points.length) picture.append(svg("line", { x1: x(intensity), x2: x(intensity), y1: y(Math.min(peak, intensity * t.l2_bytes_per_cycle)), y2: height - bottom, stroke: "var(--accent)", "stroke-dasharray": "4 3" }),
     svg("circle", { cx: x(intensity), cy: y(Math.min(peak, intensity * t.l2_bytes_per_cycle)), r: 6, fill: "var(--accent)" }));
