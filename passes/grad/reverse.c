@@ -446,6 +446,8 @@ static const char *why_not(const tc_op *op)
     if (op->code == TC_WHILE)
         return "how many steps it takes is not known before; use a `for` with "
                "enough steps, without break_if, and select inside";
+    if (op->code == TC_TAKE)
+        return "elements are taken from a tile; gather them from a tensor";
     if (op->code == TC_BITCAST)
         return "bits are no number; use `cast`";
     return "it has no derivative in score functions";
