@@ -428,6 +428,8 @@ bool tc_op_is_loop(const tc_op *op); /* for, while */
 bool tc_op_combines(const tc_op *op);
 /* How many elements it combines at once: its operands, without totals. */
 unsigned tc_op_ncombined(const tc_op *op);
+/* Of a dot or mma: operand i has codes of u8 as i8. */
+bool tc_dot_is_unsigned(const tc_op *op, unsigned i);
 /* A call or a vjp: both name a callee. */
 bool tc_op_is_call(const tc_op *op);
 /* The function that a call or vjp names; NULL: another op, or a function

@@ -68,6 +68,12 @@ unsigned tc_op_nreported(const tc_op *op)
     return op->nin - (tc_op_int(op, "of_program") ? TC_GRID_AXES : 0);
 }
 
+bool tc_dot_is_unsigned(const tc_op *op, unsigned i)
+{
+    return tc_op_is_word(op, "unsigned", "both") ||
+           tc_op_is_word(op, "unsigned", i ? "b" : "a");
+}
+
 bool tc_op_is_loop(const tc_op *op)
 {
     return op->code == TC_FOR || op->code == TC_WHILE;

@@ -132,8 +132,10 @@ bool tc_target_is_auto(const char *name);
 
 /* dtype.c: TC_KIND_COUNT where tilec has no such type. */
 tc_kind tc_kind_from_dl(DLDataType dtype);
+/* May a tensor of that data type be given for one of the kind? */
+bool tc_dl_holds(DLDataType dtype, tc_kind kind);
 DLDataType tc_kind_to_dl(tc_kind kind);
-/* "bf16", or DLPack's terms where tilec has no such type: "uint32". */
+/* "bf16", or DLPack's terms where tilec has no such type: "uint64". */
 typedef struct tc_dtype_text {
     char text[32];
 } tc_dtype_text;

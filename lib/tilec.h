@@ -81,7 +81,9 @@ typedef enum tilec_status {
 enum {
     TILEC_DL_BOOL = 6, /* 8 bits; kDLUInt of 8 bits is taken as well */
     TILEC_DL_F8E4M3 = 10,
-    TILEC_DL_F8E5M2 = 12
+    TILEC_DL_F8E5M2 = 12,
+    TILEC_DL_F8E8M0 = 14,
+    TILEC_DL_F4E2M1 = 17 /* 4 bits, 2 lanes: an element is a byte */
 };
 
 /* What went wrong outside of a compile. The caller owns it; nothing in it

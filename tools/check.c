@@ -28,7 +28,8 @@ typedef struct checking {
 /* A pointer goes to a tensor of any rank. */
 static bool is_such(const DLTensor *t, const tc_type *want)
 {
-    return t && tc_kind_from_dl(t->dtype) == want->elem->kind &&
+    const tc_type *elem = want->holds ? want->holds : want->elem;
+    return t && tc_dl_holds(t->dtype, elem->kind) &&
            (want->kind == TC_PTR || (unsigned)t->ndim == want->rank);
 }
 

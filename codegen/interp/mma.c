@@ -274,8 +274,10 @@ static int64_t one_int_sum(const product *p, uint32_t row, uint32_t column,
                            int64_t c)
 {
     const tc_inum *a = p->a + row * p->k, *b = p->b_columns + column * p->k;
+    int64_t mask_a = tc_dot_is_unsigned(p->op, 0) ? 0xff : -1;
+    int64_t mask_b = tc_dot_is_unsigned(p->op, 1) ? 0xff : -1;
     for (uint32_t k = 0; k < p->k; k++)
-        c += a[k].i * b[k].i;
+        c += (a[k].i & mask_a) * (b[k].i & mask_b);
     return (int32_t)(uint32_t)(uint64_t)c;
 }
 

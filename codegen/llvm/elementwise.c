@@ -112,6 +112,39 @@ static LLVMValueRef emit_rem(const tc_elementwise *e)
     return LLVMBuildFSub(b, e->x, LLVMBuildFMul(b, q, e->y, ""), "");
 }
 
+/* ---- Unsigned ints ---- */
+
+/* x / 0 is 0, x rem 0 is x: the division itself sees 1 instead. */
+static LLVMValueRef emit_unsigned(const tc_elementwise *e, LLVMOpcode code,
+                                  LLVMValueRef by_zero)
+{
+    LLVMValueRef zero = int_like(e, e->y, 0), one = int_like(e, e->y, 1);
+    LLVMValueRef is_zero = LLVMBuildICmp(e->b, LLVMIntEQ, e->y, zero, "");
+    LLVMValueRef by = LLVMBuildSelect(e->b, is_zero, one, e->y, "");
+    return LLVMBuildSelect(e->b, is_zero, by_zero,
+                           LLVMBuildBinOp(e->b, code, e->x, by, ""), "");
+}
+
+static LLVMValueRef emit_divu(const tc_elementwise *e)
+{
+    return emit_unsigned(e, LLVMUDiv, int_like(e, e->x, 0));
+}
+
+static LLVMValueRef emit_remu(const tc_elementwise *e)
+{
+    return emit_unsigned(e, LLVMURem, e->x);
+}
+
+static LLVMValueRef emit_minu(const tc_elementwise *e)
+{
+    return tc_lanes_call(e->b, "llvm.umin", 2, (LLVMValueRef[]){e->x, e->y});
+}
+
+static LLVMValueRef emit_maxu(const tc_elementwise *e)
+{
+    return tc_lanes_call(e->b, "llvm.umax", 2, (LLVMValueRef[]){e->x, e->y});
+}
+
 static LLVMValueRef emit_mulhi(const tc_elementwise *e)
 {
     LLVMBuilderRef b = e->b;
@@ -261,13 +294,14 @@ static LLVMValueRef emit_select(const tc_elementwise *e)
 typedef LLVMValueRef element_fn(const tc_elementwise *e);
 
 static element_fn *const emitters[TC_OPCODE_COUNT] = {
-    [TC_ADD] = emit_add, [TC_SUB] = emit_sub,       [TC_MUL] = emit_mul,
-    [TC_DIV] = emit_div, [TC_REM] = emit_rem,       [TC_MULHI] = emit_mulhi,
-    [TC_MIN] = emit_min, [TC_MAX] = emit_max,       [TC_AND] = emit_and,
-    [TC_OR] = emit_or,   [TC_XOR] = emit_xor,       [TC_SHL] = emit_shl,
-    [TC_SHR] = emit_shr, [TC_SHRU] = emit_shru,     [TC_FMA] = emit_fma,
-    [TC_NEG] = emit_neg, [TC_NOT] = emit_not,       [TC_ABS] = emit_abs,
-    [TC_CMP] = emit_cmp, [TC_SELECT] = emit_select,
+    [TC_ADD] = emit_add,   [TC_SUB] = emit_sub,       [TC_MUL] = emit_mul,
+    [TC_DIV] = emit_div,   [TC_REM] = emit_rem,       [TC_MULHI] = emit_mulhi,
+    [TC_MIN] = emit_min,   [TC_MAX] = emit_max,       [TC_AND] = emit_and,
+    [TC_OR] = emit_or,     [TC_XOR] = emit_xor,       [TC_SHL] = emit_shl,
+    [TC_SHR] = emit_shr,   [TC_SHRU] = emit_shru,     [TC_FMA] = emit_fma,
+    [TC_NEG] = emit_neg,   [TC_NOT] = emit_not,       [TC_ABS] = emit_abs,
+    [TC_CMP] = emit_cmp,   [TC_SELECT] = emit_select, [TC_DIVU] = emit_divu,
+    [TC_REMU] = emit_remu, [TC_MINU] = emit_minu,     [TC_MAXU] = emit_maxu,
 };
 
 tc_elementwise tc_elementwise_of(LLVMBuilderRef b, const tc_op *op,

@@ -272,6 +272,36 @@ static bool eval_rem(const struct eval *e, tc_scalar *out)
     return give_float(e->kind, e->in[0].f - product, out);
 }
 
+static bool eval_divu(const struct eval *e, tc_scalar *out)
+{
+    uint64_t a = as_unsigned(e->kind, e->in[0].i),
+             b = as_unsigned(e->kind, e->in[1].i);
+    return give_int(e->kind, b ? a / b : 0, out);
+}
+
+static bool eval_remu(const struct eval *e, tc_scalar *out)
+{
+    uint64_t a = as_unsigned(e->kind, e->in[0].i),
+             b = as_unsigned(e->kind, e->in[1].i);
+    return give_int(e->kind, b ? a % b : a, out);
+}
+
+static bool eval_minu(const struct eval *e, tc_scalar *out)
+{
+    bool less =
+        as_unsigned(e->kind, e->in[0].i) < as_unsigned(e->kind, e->in[1].i);
+    *out = e->in[!less];
+    return true;
+}
+
+static bool eval_maxu(const struct eval *e, tc_scalar *out)
+{
+    bool less =
+        as_unsigned(e->kind, e->in[0].i) < as_unsigned(e->kind, e->in[1].i);
+    *out = e->in[less];
+    return true;
+}
+
 static bool eval_mulhi(const struct eval *e, tc_scalar *out)
 {
     uint64_t a = as_unsigned(e->kind, e->in[0].i),
@@ -477,6 +507,8 @@ static eval_fn *const evaluators[TC_OPCODE_COUNT] = {
     [TC_MUL] = eval_mul,        [TC_DIV] = eval_div,
     [TC_REM] = eval_rem,        [TC_MULHI] = eval_mulhi,
     [TC_MIN] = eval_min,        [TC_MAX] = eval_max,
+    [TC_DIVU] = eval_divu,      [TC_REMU] = eval_remu,
+    [TC_MINU] = eval_minu,      [TC_MAXU] = eval_maxu,
     [TC_AND] = eval_and,        [TC_OR] = eval_or,
     [TC_XOR] = eval_xor,        [TC_SHL] = eval_shl,
     [TC_SHR] = eval_shr,        [TC_SHRU] = eval_shru,

@@ -69,6 +69,11 @@ static bool rule_size(const tc_op *op, tc_results *r)
 
 static bool rule_base(const tc_op *op, tc_results *r)
 {
+    if (tc_kind_is_packed(op->in[0]->type->elem->kind))
+        return tc_error(tc_op_context(op), tc_op_in_loc(op, 0),
+                        "base: operand 0 is %s, expected elements of whole "
+                        "bytes: half a byte has no address",
+                        tc_op_in_type(op, 0));
     return tc_results_add(
         r, tc_type_ptr(tc_op_context(op), op->in[0]->type->elem));
 }
@@ -187,25 +192,30 @@ static bool rule_bisect(const tc_op *op, tc_results *r)
     return tc_results_add(r, tc_type_with_elem(tc_op_context(op), x, i32));
 }
 
+static bool is_dot_int(const tc_type *elem)
+{
+    return elem->kind == TC_I8 || elem->kind == TC_U8;
+}
+
 static bool is_dot_elem(const tc_type *elem)
 {
-    return elem->kind == TC_TYPE_PARAM || elem->kind == TC_I8 ||
+    return elem->kind == TC_TYPE_PARAM || is_dot_int(elem) ||
            tc_kind_is_float(elem->kind);
 }
 
-/* Products of i8 and of f64 have sums of their own; of one such type and of
- * another type there are none. */
+/* Products of i8 and u8, and of f64, have sums of their own; of one such type
+ * and of another type there are none. */
 static bool are_dot_elems(const tc_type *a, const tc_type *b)
 {
     bool open = a->kind == TC_TYPE_PARAM || b->kind == TC_TYPE_PARAM;
-    bool apart = a->kind == TC_F64 || a->kind == TC_I8 || b->kind == TC_F64 ||
-                 b->kind == TC_I8;
-    return open || a == b || !apart;
+    bool apart = a->kind == TC_F64 || b->kind == TC_F64 || is_dot_int(a) ||
+                 is_dot_int(b);
+    return open || a == b || !apart || (is_dot_int(a) && is_dot_int(b));
 }
 
 static tc_kind dot_sum(const tc_type *a)
 {
-    return a->kind == TC_F64 ? TC_F64 : a->kind == TC_I8 ? TC_I32 : TC_F32;
+    return a->kind == TC_F64 ? TC_F64 : is_dot_int(a) ? TC_I32 : TC_F32;
 }
 
 static bool rule_dot(const tc_op *op, tc_results *r)
@@ -218,14 +228,20 @@ static bool rule_dot(const tc_op *op, tc_results *r)
                         "[K, N] with the same K",
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     if (!is_dot_elem(a->elem) || !is_dot_elem(b->elem))
-        return tc_error(cx, op->loc,
-                        "dot: operands are %s and %s, expected floats or i8",
-                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
+        return tc_error(
+            cx, op->loc,
+            "dot: operands are %s and %s, expected floats, i8 or u8",
+            tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     if (!are_dot_elems(a->elem, b->elem))
         return tc_error(cx, op->loc,
                         "dot: operands are %s and %s, expected both f64 or "
-                        "neither, both i8 or neither",
+                        "neither, both i8 or u8 or neither",
                         tc_op_in_type(op, 0), tc_op_in_type(op, 1));
+    if (!tc_op_is_word(op, "unsigned", "none") && a->elem->kind != TC_I8)
+        return tc_error(cx, op->loc,
+                        "dot: unsigned(%s) of %s, expected i8: u8 needs no "
+                        "attribute",
+                        tc_op_word(op, "unsigned"), tc_op_in_type(op, 0));
     const tc_dim *dims[] = {a->dims[0], b->dims[1]};
     const tc_type *t =
         tc_infer_tile(op, 2, dims, tc_type_scalar(cx, dot_sum(a->elem)));
@@ -411,7 +427,8 @@ static bool rule_if(const tc_op *op, tc_results *r)
 static bool rule_const(const tc_op *op, tc_results *r)
 {
     const tc_type *t = r->types[0];
-    if (!tc_type_is_scalar(t) || t->kind == TC_PTR)
+    if (!tc_type_is_scalar(t) || t->kind == TC_PTR ||
+        tc_kind_is_stored(t->kind))
         return tc_error(tc_op_context(op), op->loc,
                         "const: type is %s, expected an int or float type",
                         tc_type_name(tc_op_context(op), t));

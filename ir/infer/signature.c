@@ -33,6 +33,7 @@ static const struct letter {
     {'n', "an int or float, or a tile of them"},
     {'b', "i1 or a tile of i1"},
     {'x', "a scalar or a tile"},
+    {'l', "a scalar or a tile"},
     {'s', "a scalar i32 or i64"},
     {'c', "a scalar i1"},
     {'p', "a pointer or a tile of pointers"},
@@ -61,7 +62,8 @@ static bool is_of_kind(char letter, const tc_type *t)
     case 'i': return has_lanes(t) && tc_type_is_int(t);
     case 'n': return has_lanes(t) && (tc_type_is_float(t) || tc_type_is_int(t));
     case 'b': return has_lanes(t) && tc_type_is_bool(t);
-    case 'x': return has_lanes(t);
+    case 'x': return has_lanes(t) && !tc_type_is_stored(t);
+    case 'l': return has_lanes(t);
     case 's': return t->kind == TC_I32 || t->kind == TC_I64;
     case 'c': return t->kind == TC_I1;
     case 'p': return has_lanes(t) && is_pointer(t);
@@ -121,8 +123,12 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
     }
     if (!want && !is_of_kind(letter, got))
         return tc_error(cx, tc_op_in_loc(op, i),
-                        "%s: operand %u is %s, expected %s", tc_op_name(op), i,
-                        tc_op_in_type(op, i), expected_of(letter));
+                        "%s: operand %u is %s, expected %s%s", tc_op_name(op),
+                        i, tc_op_in_type(op, i), expected_of(letter),
+                        tc_kind_is_stored(tc_type_elem(got)->kind)
+                            ? ": cast it first, a storage type has no "
+                              "arithmetic"
+                            : "");
     return true;
 }
 
@@ -188,7 +194,7 @@ static bool check_flags(const tc_op *op, const tc_attr_decl *d, unsigned flags)
     if (!type || tc_op_is_call(op))
         return true;
     tc_kind kind = tc_type_elem(type)->kind;
-    return kind > TC_F64 || tc_scalar_infos[kind].is_float ||
+    return kind > TC_LAST_SCALAR || tc_scalar_infos[kind].is_float ||
            tc_error(cx, op->loc, "%s: %s is for floats, operand 0 is %s",
                     tc_op_name(op), d->name, tc_op_in_type(op, 0));
 }

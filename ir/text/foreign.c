@@ -4,11 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-#define UNSIGNED "ints are i8 to i64, and ops say where they mean unsigned"
-#define NARROW   "the narrowest int is i8: keep several in one, with shifts"
-#define NO_FLOAT "floats are f8e4m3, f8e5m2, f16, bf16, f32 and f64"
-#define CODES(name)                                                            \
-    "keep codes in i8, and write @" name "(code), a function of the library"
+#define UNSIGNED                                                               \
+    "its bits are those of i64, and ops say where they mean unsigned"
+#define NARROW                                                                 \
+    "the narrowest ints are i4 and u4: keep several in one, with shifts"
+#define NO_FLOAT                                                               \
+    "floats are f4e2m1, f8e4m3, f8e5m2, f8e8m0, f16, bf16, f32 "               \
+    "and f64"
 #define SHAPED "write tile<64x32 x f32>, or tensor<[?, ?] x f32>"
 
 static const tc_foreign types[] = {
@@ -55,38 +57,31 @@ static const tc_foreign types[] = {
     {"long", "i64", NULL},
     {"int64", "i64", NULL},
     {"index", "i64", NULL},
-    {"u8", "i8", UNSIGNED},
-    {"ui8", "i8", UNSIGNED},
-    {"uint8", "i8", UNSIGNED},
-    {"byte", "i8", UNSIGNED},
-    {"u16", "i16", UNSIGNED},
-    {"ui16", "i16", UNSIGNED},
-    {"uint16", "i16", UNSIGNED},
-    {"u32", "i32", UNSIGNED},
-    {"ui32", "i32", UNSIGNED},
-    {"uint32", "i32", UNSIGNED},
-    {"unsigned", "i32", UNSIGNED},
+    {"ui8", "u8", NULL},
+    {"uint8", "u8", NULL},
+    {"byte", "u8", NULL},
+    {"ui16", "u16", NULL},
+    {"uint16", "u16", NULL},
+    {"ui32", "u32", NULL},
+    {"uint32", "u32", NULL},
+    {"unsigned", "u32", NULL},
     {"u64", "i64", UNSIGNED},
     {"ui64", "i64", UNSIGNED},
     {"uint64", "i64", UNSIGNED},
     {"size_t", "i64", UNSIGNED},
     {"usize", "i64", UNSIGNED},
     {"i2", NULL, NARROW},
-    {"i4", NULL, NARROW},
     {"int2", NULL, NARROW},
-    {"int4", NULL, NARROW},
+    {"int4", "i4", NULL},
     {"u2", NULL, NARROW},
-    {"u4", NULL, NARROW},
-    {"uint4", NULL, NARROW},
-    {"f4", NULL, CODES("f4e2m1")},
-    {"fp4", NULL, CODES("f4e2m1")},
-    {"f4e2m1", NULL, CODES("f4e2m1")},
-    {"mxfp4", NULL, CODES("f4e2m1")},
-    {"nvfp4", NULL, NO_FLOAT},
+    {"uint4", "u4", NULL},
+    {"f4", "f4e2m1", NULL},
+    {"fp4", "f4e2m1", NULL},
+    {"mxfp4", "f4e2m1", NULL},
+    {"nvfp4", "f4e2m1", NULL},
     {"f6", NULL, NO_FLOAT},
     {"fp6", NULL, NO_FLOAT},
-    {"e8m0", NULL, CODES("e8m0")},
-    {"f8e8m0", NULL, CODES("e8m0")},
+    {"e8m0", "f8e8m0", NULL},
     {"f8e3m4", NULL, NO_FLOAT},
     {"f80", NULL, NO_FLOAT},
     {"f128", NULL, NO_FLOAT},

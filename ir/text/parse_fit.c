@@ -65,6 +65,11 @@ static bool convert_literal(tc_parser *p, const tc_operand *o,
 {
     tc_kind kind = type->kind;
     *number = o->number;
+    if (tc_kind_is_stored(kind))
+        return tc_error(p->cx, o->loc,
+                        "a literal cannot stand for %s, a storage type: cast "
+                        "a number to it",
+                        tc_type_name(p->cx, type));
     if (kind > TC_TYPE_PARAM || (number->is_float && !tc_type_is_float(type)))
         return tc_error(p->cx, o->loc, "a %s literal cannot stand for %s",
                         number->is_float ? "float" : "whole",

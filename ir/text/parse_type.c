@@ -222,18 +222,46 @@ static bool parse_tensor_dims(tc_parser *p, unsigned *n, const tc_dim **dims)
     return tc_parser_expect(p, TC_TOKEN_RBRACKET);
 }
 
-/* The dim with stride 1, where something is said of it. */
+/* `contiguous(1)`: the dim with stride 1. */
 static bool parse_contiguous(tc_parser *p, const tc_type **t)
 {
     const tc_dim *dim;
-    if (!tc_parser_accept(p, TC_TOKEN_COMMA))
-        return true;
     if (!tc_parser_expect_word(p, "contiguous") ||
         !tc_parser_expect(p, TC_TOKEN_LPAREN) || !tc_parse_size(p, &dim) ||
         !tc_parser_expect(p, TC_TOKEN_RPAREN))
         return false;
     *t = tc_type_with_contiguous(p->cx, *t, dim);
     return true;
+}
+
+/* `holds(u8)`, as lower-storage leaves it. */
+static bool parse_holds(tc_parser *p, const tc_type **t)
+{
+    const tc_type *elem = (*t)->elem, *holds;
+    p->at++;
+    if (!tc_parser_expect(p, TC_TOKEN_LPAREN))
+        return false;
+    tc_loc loc = tc_parser_loc(p);
+    if (!parse_elem(p, &holds) || !tc_parser_expect(p, TC_TOKEN_RPAREN))
+        return false;
+    if (!tc_kind_is_stored(holds->kind) ||
+        tc_scalar_infos[holds->kind].code != elem->kind)
+        return tc_error(p->cx, loc,
+                        "holds(%s) in a tensor of %s, expected a storage type "
+                        "whose codes are %s",
+                        tc_type_name(p->cx, holds), tc_type_name(p->cx, elem),
+                        tc_type_name(p->cx, elem));
+    *t = tc_type_with_holds(p->cx, *t, holds);
+    return true;
+}
+
+static bool parse_about_tensor(tc_parser *p, const tc_type **t)
+{
+    bool ok = true;
+    while (ok && tc_parser_accept(p, TC_TOKEN_COMMA))
+        ok = tc_parser_is_word(p, "holds") ? parse_holds(p, t)
+                                           : parse_contiguous(p, t);
+    return ok;
 }
 
 static bool parse_tensor(tc_parser *p, const tc_type **t)
@@ -245,7 +273,7 @@ static bool parse_tensor(tc_parser *p, const tc_type **t)
         !parse_elem(p, &elem))
         return false;
     *t = tc_type_shaped(p->cx, TC_TENSOR, n, dims, elem);
-    return parse_contiguous(p, t);
+    return parse_about_tensor(p, t);
 }
 
 /* Whether a side is here, not yet the element type. */

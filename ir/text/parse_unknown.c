@@ -140,12 +140,12 @@ bool tc_parser_unknown_type(tc_parser *p)
     if (!tc_parser_is(p, TC_TOKEN_NAME))
         return tc_parser_expected(p, "a type");
     unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
-    const char **names = tc_arena_array(p->arena, const char *,
-                                        nparams + TC_F64 + 1 + TC_NWORDS);
+    const char **names = tc_arena_array(
+        p->arena, const char *, nparams + TC_LAST_SCALAR + 1 + TC_NWORDS);
     for (unsigned i = 0; i < nparams; i++)
         if (p->f->params[i].kind == TC_PARAM_TYPE)
             names[n++] = p->f->params[i].name;
-    for (tc_kind k = TC_I1; k <= TC_F64; k++)
+    for (tc_kind k = TC_I1; k <= TC_LAST_SCALAR; k++)
         names[n++] = tc_scalar_infos[k].name;
     n += tc_words_of(TC_WORD_TYPE, names + n);
     const char *text = tc_parser_text(p, tc_parser_peek(p, 0));

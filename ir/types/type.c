@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-const tc_scalar_info tc_scalar_infos[TC_F64 + 1] = {
+const tc_scalar_info tc_scalar_infos[TC_LAST_SCALAR + 1] = {
     [TC_I1] = {"i1", 1, false, 0, 0},
     [TC_I8] = {"i8", 8, false, 0, 0},
     [TC_I16] = {"i16", 16, false, 0, 0},
@@ -19,6 +19,13 @@ const tc_scalar_info tc_scalar_infos[TC_F64 + 1] = {
     [TC_BF16] = {"bf16", 16, true, 8, 7},
     [TC_F32] = {"f32", 32, true, 8, 23},
     [TC_F64] = {"f64", 64, true, 11, 52},
+    [TC_U8] = {"u8", 8, .code = TC_I8},
+    [TC_U16] = {"u16", 16, .code = TC_I16},
+    [TC_U32] = {"u32", 32, .code = TC_I32},
+    [TC_F8E8M0] = {"f8e8m0", 8, .code = TC_I8},
+    [TC_I4] = {"i4", 4, .code = TC_I8},
+    [TC_U4] = {"u4", 4, .code = TC_I8},
+    [TC_F4E2M1] = {"f4e2m1", 4, .code = TC_I8},
 };
 
 static bool same_type(const void *stored, const void *key)
@@ -27,13 +34,15 @@ static bool same_type(const void *stored, const void *key)
     return a->kind == b->kind && a->elem == b->elem && a->name == b->name &&
            a->rank == b->rank && a->layout == b->layout &&
            a->slots == b->slots && a->contiguous == b->contiguous &&
+           a->holds == b->holds &&
            (a->rank == 0 ||
             memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0);
 }
 
 static const tc_type *get(tc_context *cx, tc_type key)
 {
-    const void *words[] = {key.elem, key.name, key.layout, key.contiguous};
+    const void *words[] = {key.elem, key.name, key.layout, key.contiguous,
+                           key.holds};
     uint64_t hash =
         tc_hash_bytes(key.kind + 64 * key.slots, words, sizeof words);
     if (key.rank)
@@ -51,7 +60,7 @@ static const tc_type *get(tc_context *cx, tc_type key)
 
 const tc_type *tc_type_scalar(tc_context *cx, tc_kind kind)
 {
-    assert(kind <= TC_F64);
+    assert(kind <= TC_LAST_SCALAR);
     if (!cx->scalars[kind])
         cx->scalars[kind] = get(cx, (tc_type){.kind = kind});
     return cx->scalars[kind];
@@ -100,6 +109,15 @@ unsigned tc_dim_by_stride(unsigned rank, unsigned contiguous, unsigned i)
     return dim > contiguous ? dim : dim - 1;
 }
 
+const tc_type *tc_type_with_holds(tc_context *cx, const tc_type *tensor,
+                                  const tc_type *holds)
+{
+    assert(tensor->kind == TC_TENSOR);
+    tc_type t = *tensor;
+    t.holds = holds;
+    return get(cx, t);
+}
+
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
                                    const tc_layout *layout)
 {
@@ -138,7 +156,7 @@ const tc_type *tc_type_with_elem(tc_context *cx, const tc_type *like,
 
 tc_kind tc_kind_parse(const char *s, size_t n)
 {
-    for (tc_kind k = TC_I1; k <= TC_F64; k++)
+    for (tc_kind k = TC_I1; k <= TC_LAST_SCALAR; k++)
         if (strlen(tc_scalar_infos[k].name) == n &&
             memcmp(tc_scalar_infos[k].name, s, n) == 0)
             return k;
@@ -158,6 +176,23 @@ bool tc_kind_is_f8(tc_kind kind)
 bool tc_kind_is_narrow(tc_kind kind)
 {
     return tc_kind_is_float(kind) && tc_scalar_infos[kind].bits < 32;
+}
+
+bool tc_kind_is_stored(tc_kind kind)
+{
+    return kind >= TC_U8 && kind <= TC_LAST_SCALAR;
+}
+
+bool tc_kind_is_packed(tc_kind kind)
+{
+    return tc_kind_is_stored(kind) && tc_scalar_infos[kind].bits == 4;
+}
+
+bool tc_type_is_stored(const tc_type *t)
+{
+    while (t->elem)
+        t = t->elem;
+    return tc_kind_is_stored(t->kind);
 }
 
 bool tc_type_is_scalar(const tc_type *t)
@@ -213,7 +248,7 @@ unsigned tc_type_bytes(const tc_type *elem)
 {
     if (elem->kind == TC_PTR)
         return 8;
-    assert(elem->kind <= TC_F64);
+    assert(elem->kind <= TC_LAST_SCALAR);
     return (tc_scalar_infos[elem->kind].bits + 7) / 8;
 }
 
@@ -469,6 +504,14 @@ static void print_layout(tc_text *out, const tc_type *t)
         tc_text_printf(out, ", %u", t->slots);
 }
 
+/* What lower-storage found there. */
+static void print_holds(tc_text *out, const tc_type *t)
+{
+    if (t->holds)
+        tc_text_printf(out, ", holds(%s)",
+                       tc_scalar_infos[t->holds->kind].name);
+}
+
 static void print_contiguous(tc_text *out, const tc_type *t)
 {
     if (!t->contiguous)
@@ -498,6 +541,7 @@ void tc_type_print(tc_text *out, const tc_type *t)
         tc_text_add(out, "] x ");
         tc_type_print(out, t->elem);
         print_contiguous(out, t);
+        print_holds(out, t);
         tc_text_add(out, ">");
         break;
     case TC_TILE:
@@ -532,7 +576,8 @@ bool tc_type_may_bitcast(const tc_type *a, const tc_type *b)
         return (a->kind == TC_PTR || a->kind == TC_I64) &&
                (b->kind == TC_PTR || b->kind == TC_I64);
     return (a->kind == TC_I1) == (b->kind == TC_I1) &&
-           tc_type_bytes(a) == tc_type_bytes(b);
+           tc_type_bytes(a) == tc_type_bytes(b) &&
+           tc_kind_is_packed(a->kind) == tc_kind_is_packed(b->kind);
 }
 
 const tc_type *tc_type_pointee(tc_context *cx, const tc_type *t)

@@ -24,6 +24,16 @@ typedef enum tc_kind {
     TC_BF16,
     TC_F32,
     TC_F64,
+    /* Storage types: what memory holds, and tiles that are only moved and cast.
+     * The pass lower-storage replaces them by ints that hold their codes. */
+    TC_U8,
+    TC_U16,
+    TC_U32,
+    TC_F8E8M0,
+    TC_I4,
+    TC_U4,
+    TC_F4E2M1,
+    TC_LAST_SCALAR = TC_F4E2M1,
     TC_TYPE_PARAM, /* `T`: an element type, not known yet */
     TC_PTR,        /* elem */
     TC_TENSOR,     /* elem, dims; NULL dim is `?` */
@@ -45,6 +55,9 @@ struct tc_type {
     /* Of TENSOR: the dim that is expected to have stride 1, where it is not the
      * last one; else NULL. */
     const tc_dim *contiguous;
+    /* Of TENSOR, after lower-storage: the storage type of what lies there as
+     * elem; else NULL. */
+    const tc_type *holds;
     /* Machine level: where the elements live (ir/types/layout.h). Of TILE, NULL
      * at tile level, and of SMEM. */
     const tc_layout *layout;
@@ -80,8 +93,9 @@ typedef struct tc_scalar_info {
     unsigned bits;
     bool is_float;
     unsigned exponent_bits, mantissa_bits; /* floats */
+    tc_kind code; /* of storage types: the int that holds one in a register */
 } tc_scalar_info;
-extern const tc_scalar_info tc_scalar_infos[TC_F64 + 1];
+extern const tc_scalar_info tc_scalar_infos[TC_LAST_SCALAR + 1];
 
 const tc_type *tc_type_scalar(tc_context *cx, tc_kind kind);
 const tc_type *tc_type_param(tc_context *cx, const char *name);
@@ -97,6 +111,9 @@ unsigned tc_type_contiguous(const tc_type *tensor);
 /* Dims of a tensor in the order in which their strides are expected to grow:
  * that one, then the others, the last one first. */
 unsigned tc_dim_by_stride(unsigned rank, unsigned contiguous, unsigned i);
+/* A tensor like this whose memory holds that type (NULL: its own). */
+const tc_type *tc_type_with_holds(tc_context *cx, const tc_type *tensor,
+                                  const tc_type *holds);
 /* A tile with another layout (NULL: none). */
 const tc_type *tc_type_with_layout(tc_context *cx, const tc_type *tile,
                                    const tc_layout *layout);
@@ -113,6 +130,8 @@ tc_kind tc_kind_parse(const char *s, size_t n);
 bool tc_kind_is_float(tc_kind kind);
 bool tc_kind_is_f8(tc_kind kind);     /* a float of 8 bits */
 bool tc_kind_is_narrow(tc_kind kind); /* a float of 16 or 8 */
+bool tc_kind_is_stored(tc_kind kind); /* a storage type */
+bool tc_kind_is_packed(tc_kind kind); /* one with two elements a byte */
 
 /* The element of a tile, else the type itself: what an op on lanes sees. */
 static inline const tc_type *tc_type_elem(const tc_type *t)
@@ -142,7 +161,10 @@ bool tc_type_same_shape(const tc_type *a, const tc_type *b);
 /* Number of elements of a tile with known sides, 1 of a scalar; -1 if not
  * known or above 2^31 - 1. */
 int64_t tc_type_count(const tc_type *t);
-/* Bytes of one stored element (i1 is 1, pointers 8). */
+/* The element of a tensor, tile, pointer or block pointer (of a tile of
+ * pointers: of what they point to), else the type itself, is such. */
+bool tc_type_is_stored(const tc_type *t);
+/* Bytes of one stored element (i1 is 1, of 4 bits 1, pointers 8). */
 unsigned tc_type_bytes(const tc_type *elem);
 /* Buffers in shared memory, and the slots of a ring, start at multiples of
  * this: the swizzles' xors stay below it. */

@@ -261,11 +261,14 @@ static bool check_launched(const tc_func *f)
     for (unsigned i = 0; i < f->body->nargs; i++) {
         const tc_value *arg = f->body->args[i];
         const tc_type *t = arg->type;
-        if (t && t->kind != TC_TENSOR && !tc_type_is_scalar(t))
+        bool fits = !t || t->kind == TC_TENSOR ||
+                    (tc_type_is_scalar(t) && !tc_kind_is_stored(t->kind));
+        if (!fits)
             ok = tc_error(cx, arg->loc.file ? arg->loc : f->loc,
                           "@%s: argument %u is %s, expected a tensor, a "
-                          "pointer or a scalar",
-                          f->name, i, tc_type_name(cx, t));
+                          "pointer or a scalar%s",
+                          f->name, i, tc_type_name(cx, t),
+                          tc_kind_is_stored(t->kind) ? ", i1 to f64" : "");
     }
     return ok;
 }

@@ -77,6 +77,10 @@ static bool check_mma(const tc_verifier *v, const tc_op *op)
             v->cx, op->loc, "mma: %s cannot multiply %s and %s to %s", instr,
             tc_type_name(v->cx, a->elem), tc_type_name(v->cx, b->elem),
             tc_type_name(v->cx, c->elem));
+    if (!tc_op_is_word(op, "unsigned", "none") && a->elem->kind != TC_I8)
+        return tc_error(v->cx, op->loc, "mma: unsigned(%s) of %s, expected i8",
+                        tc_op_word(op, "unsigned"),
+                        tc_type_name(v->cx, a->elem));
     return (strcmp(instr, "fma") == 0 || check_mma_sides(v, op)) &&
            check_in_flight(v, op);
 }

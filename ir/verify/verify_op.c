@@ -4,6 +4,7 @@
  * Operands, attributes and types are known to fit the signature here.
  */
 #include "ir/eval/eval.h"
+#include "ir/eval/stored.h"
 #include "ir/types/layout.h"
 #include "ir/verify/verify.h"
 
@@ -342,8 +343,11 @@ static bool check_call(const tc_verifier *v, const tc_op *op)
  * must not become infinite (or saturate) by it. */
 static bool number_fits(tc_number n, tc_kind kind)
 {
+    int64_t code;
     if (kind == TC_TYPE_PARAM)
         return true;
+    if (tc_kind_is_stored(kind))
+        return tc_stored_code(kind, n, &code);
     const tc_scalar_info *info = &tc_scalar_infos[kind];
     if (!info->is_float) {
         int64_t i = n.i;
@@ -385,7 +389,7 @@ static bool check_const(const tc_verifier *v, const tc_op *op)
     const tc_type *t = op->nout == 1 ? op->out[0]->type : NULL;
     tc_number n = tc_op_attr(op, "value")->number;
     /* Other types, other mistakes: see rule_const in infer.c. */
-    if (!t || t->kind > TC_F64 || (n.is_float && !tc_type_is_float(t)))
+    if (!t || t->kind > TC_LAST_SCALAR || (n.is_float && !tc_type_is_float(t)))
         return true;
     return tc_verify_fits(v, op, "", n, t);
 }

@@ -96,6 +96,11 @@ bool tc_verify_workspace(const tc_verifier *v, const tc_op *op)
                         "workspace: result is %s, expected a tensor of ints "
                         "or floats",
                         t ? tc_type_name(v->cx, t) : "nothing");
+    if (tc_kind_is_packed(t->elem->kind))
+        return tc_error(v->cx, op->loc,
+                        "workspace: result is %s, expected elements of whole "
+                        "bytes",
+                        tc_type_name(v->cx, t));
     unsigned open = 0;
     for (unsigned i = 0; i < t->rank; i++)
         open += t->dims[i] == NULL;

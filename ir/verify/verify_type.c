@@ -112,6 +112,14 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
                                    "size %lld, expected 0 to 2147483647",
                                    (long long)d->value);
     }
+    const tc_dim *unit = t->rank ? t->dims[tc_type_contiguous(t)] : NULL;
+    if (tc_kind_is_packed(t->elem->kind) && tc_dim_value(unit) % 2 == 1)
+        return tc_arena_printf(&f->module->cx->diag_arena,
+                               "size %lld of the contiguous dim, expected an "
+                               "even one: a byte holds two elements",
+                               (long long)tc_dim_value(unit));
+    if (t->rank == 0 && tc_kind_is_packed(t->elem->kind))
+        return "no dim, expected a contiguous one: a byte holds two elements";
     return contiguous_problem(f, t);
 }
 
@@ -120,6 +128,9 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
 static const char *layout_problem(const tc_func *f, const tc_type *t)
 {
     const tc_layout *l = t->layout;
+    if (l && tc_type_is_stored(t))
+        return "a layout of a storage type, expected one of the ints that hold "
+               "its codes (lower-storage)";
     if (t->kind == TC_SMEM && !l)
         return "shared memory without a layout";
     if (!l)
@@ -160,6 +171,9 @@ const char *tc_type_problem(const tc_func *f, const tc_type *t)
                    : NULL;
     if (t->kind >= TC_KIND_COUNT || !t->elem || !tc_type_is_scalar(t->elem))
         return "an element that is no scalar";
+    if (t->kind == TC_PTR && tc_kind_is_packed(t->elem->kind))
+        return "a pointer to half a byte, expected one to a whole one, or a "
+               "tensor";
     if (t->elem->kind == TC_PTR &&
         (t->kind == TC_TENSOR || t->kind == TC_BLOCK_PTR))
         return "pointers as elements, expected ints or floats";

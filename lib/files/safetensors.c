@@ -25,12 +25,12 @@ static const struct {
     unsigned bytes;
     tc_kind kind; /* TC_KIND_COUNT: of the format, but not of tilec */
 } dtypes[] = {
-    {"BOOL", 1, TC_I1},        {"U8", 1, TC_KIND_COUNT},
+    {"BOOL", 1, TC_I1},        {"U8", 1, TC_U8},
     {"I8", 1, TC_I8},          {"F8_E4M3", 1, TC_F8E4M3},
-    {"F8_E5M2", 1, TC_F8E5M2}, {"F8_E8M0", 1, TC_KIND_COUNT},
-    {"I16", 2, TC_I16},        {"U16", 2, TC_KIND_COUNT},
+    {"F8_E5M2", 1, TC_F8E5M2}, {"F8_E8M0", 1, TC_F8E8M0},
+    {"I16", 2, TC_I16},        {"U16", 2, TC_U16},
     {"F16", 2, TC_F16},        {"BF16", 2, TC_BF16},
-    {"I32", 4, TC_I32},        {"U32", 4, TC_KIND_COUNT},
+    {"I32", 4, TC_I32},        {"U32", 4, TC_U32},
     {"F32", 4, TC_F32},        {"I64", 8, TC_I64},
     {"U64", 8, TC_KIND_COUNT}, {"F64", 8, TC_F64},
     {"C64", 8, TC_KIND_COUNT},

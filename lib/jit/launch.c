@@ -197,14 +197,33 @@ static tilec_status check_memory(struct launch *l, const tc_kernel_param *p,
     return s ? s : check_data(l, p, t, is_empty, out);
 }
 
+/* Pointers to storage types are pointers to codes. */
+static bool is_pointer_to(const tc_type *t, DLDataType given)
+{
+    tc_kind kind = tc_kind_from_dl(given);
+    return t->kind == TC_PTR && tc_kind_is_stored(kind) &&
+           !tc_kind_is_packed(kind) &&
+           tc_scalar_infos[kind].code == t->elem->kind;
+}
+
+/* A byte holds two elements, of which there are less than 2^31 as well. */
+static int64_t most_of_dim(const tc_type *t, unsigned dim)
+{
+    bool packed = t->holds && tc_kind_is_packed(t->holds->kind);
+    return packed && dim == tc_type_contiguous(t) ? TC_MAX_SIZE / 2
+                                                  : TC_MAX_SIZE;
+}
+
 static tilec_status check_dtype(struct launch *l, const tc_kernel_param *p,
                                 const DLTensor *t)
 {
-    if (tc_kind_from_dl(t->dtype) == p->type->elem->kind)
+    const tc_type *elem = p->type->holds ? p->type->holds : p->type->elem;
+    if (tc_dl_holds(t->dtype, elem->kind) || is_pointer_to(p->type, t->dtype))
         return TILEC_OK;
-    return REFUSE(l, p, "data type is %s, expected %s",
+    return REFUSE(l, p, "data type is %s, expected %s%s",
                   tc_dtype_name(t->dtype).text,
-                  tc_scalar_infos[p->type->elem->kind].name);
+                  tc_scalar_infos[elem->kind].name,
+                  tc_kind_is_packed(elem->kind) ? ", or bytes of two" : "");
 }
 
 static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
@@ -221,9 +240,10 @@ static tilec_status check_shape(struct launch *l, const tc_kernel_param *p,
         if (n < 0)
             return REFUSE(l, p, "dim %d is %lld, expected 0 or more", i,
                           (long long)n);
-        if (n > TC_MAX_SIZE)
-            return REFUSE(l, p, "dim %d is %lld, expected at most %d", i,
-                          (long long)n, TC_MAX_SIZE);
+        int64_t most = most_of_dim(p->type, (unsigned)i);
+        if (n > most)
+            return REFUSE(l, p, "dim %d is %lld, expected at most %lld", i,
+                          (long long)n, (long long)most);
         if (p->info.shape[i] >= 0 && n != p->info.shape[i])
             return REFUSE(l, p, "dim %d is %lld, expected %lld", i,
                           (long long)n, (long long)p->info.shape[i]);

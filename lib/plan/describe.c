@@ -120,7 +120,7 @@ static void describe_param(tilec_kernel *k, unsigned i)
     const tc_type *t = v->type;
     tc_text text = {.arena = a};
     tc_type_print(&text, t);
-    const tc_type *elem = t->elem ? t->elem : t;
+    const tc_type *elem = t->holds ? t->holds : t->elem ? t->elem : t;
     k->params[i].type = t;
     k->params[i].info = (tilec_parameter){
         .size = sizeof(tilec_parameter),

@@ -15,6 +15,7 @@
 #include "lib/program/plan.h"
 
 #include "ir/eval/eval.h"
+#include "ir/eval/stored.h"
 #include "lib/gpu/gpu.h"
 #include "lib/program/launch.h"
 
@@ -362,6 +363,9 @@ static uint64_t pattern_of(const tc_plan_step *s, tc_kind kind)
     const tc_attr *value = tc_op_attr(s->op, "value");
     if (value->kind == TC_ATTR_NONE)
         return 0;
+    int64_t code;
+    if (tc_kind_is_stored(kind))
+        return tc_stored_code(kind, value->number, &code) ? (uint64_t)code : 0;
     tc_scalar x = tc_number_value(value->number, kind);
     return tc_scalar_infos[kind].is_float ? tc_float_to_bits(kind, x.f)
                                           : (uint64_t)x.i;

@@ -136,7 +136,7 @@ static bool match_elem(struct binder *b, const char *arg,
         return true;
     }
     const tc_type *t = tc_type_substitute(b->cx, pattern, &b->known);
-    if (t->kind > TC_F64 || t->kind == kind)
+    if (t->kind > TC_LAST_SCALAR || tc_dl_holds(actual, t->kind))
         return true;
     if (at < 0)
         return tc_job_error(
@@ -165,8 +165,10 @@ static bool match_tensor(struct binder *b, const char *arg, const tc_type *t,
         return tc_job_error(b->job, TILEC_USAGE, "argument %s: shape is NULL",
                             arg);
     bool ok = true;
+    tc_kind elem = tc_type_substitute(b->cx, t->elem, &b->known)->kind;
+    unsigned packed = tc_kind_is_packed(elem) ? tc_type_contiguous(t) : ~0u;
     for (unsigned i = 0; i < t->rank; i++)
-        ok &= match_dim(b, arg, i, t->dims[i], x->shape[i]);
+        ok &= match_dim(b, arg, i, t->dims[i], x->shape[i] << (i == packed));
     infer_contiguous(b, arg, t->contiguous, x);
     return ok;
 }

@@ -155,7 +155,8 @@ static bool bind_int(struct binder *s, unsigned i, const char *value)
 static bool bind_type(struct binder *s, unsigned i, const char *value)
 {
     const char *expected = "an element type, one of i1 i8 i16 i32 i64 f8e4m3 "
-                           "f8e5m2 f16 bf16 f32 f64";
+                           "f8e5m2 f16 bf16 f32 f64, or of the storage types "
+                           "u8 u16 u32 f8e8m0 i4 u4 f4e2m1";
     tc_kind kind = tc_kind_parse(value, strlen(value));
     if (kind == TC_KIND_COUNT)
         return wrong_value(s, &s->kernel->params[i], value, expected);

@@ -52,7 +52,8 @@ static bool exactly(const tc_op *op, const tc_scalar *in, int64_t *out)
 static bool is_of_bits(const tc_op *op)
 {
     return op->code == TC_AND || op->code == TC_XOR || op->code == TC_REM ||
-           op->code == TC_SHR || op->code == TC_SHRU || op->code == TC_MULHI;
+           op->code == TC_SHR || op->code == TC_SHRU || op->code == TC_MULHI ||
+           op->code == TC_REMU;
 }
 
 static bool is_int(const tc_value *v)

@@ -74,10 +74,12 @@ static int32_t depth_k(const tc_dot *d)
 
 /* ---- Instructions ---- */
 
-/* Casts the operand right after its definition, below a `trans`, so that loops
+/* Casts operand i right after its definition, below a `trans`, so that loops
  * in which it does not change do not repeat the cast. */
-static tc_value *cast_after_operand(tc_placing *s, tc_value *v, tc_kind kind)
+static tc_value *cast_after_operand(tc_placing *s, const tc_op *dot, unsigned i,
+                                    tc_kind kind)
 {
+    tc_value *v = dot->in[i];
     const tc_type *elem = tc_type_scalar(s->cx, kind);
     if (v->type->elem == elem)
         return v;
@@ -93,6 +95,9 @@ static tc_value *cast_after_operand(tc_placing *s, tc_value *v, tc_kind kind)
     bool again = made && made->code == TC_CAST && made->in[0] == from &&
                  made->out[0]->type == t;
     tc_value *cast = again ? made->out[0] : tc_build(&b, TC_CAST, 1, &from, t);
+    if (tc_dot_is_unsigned(dot, i))
+        cast = tc_build_binary(&b, TC_AND, cast,
+                               tc_build_int_const(&b, cast->type, 255));
     if (!op)
         return cast;
     b = tc_builder_before(op);
@@ -104,10 +109,11 @@ static void cast_operands(tc_placing *s, tc_op *op, tc_kind kind)
 {
     for (unsigned i = 0; i < 2; i++) {
         tc_op *trans = tc_match_op(op->in[i], TC_TRANS);
-        tc_op_set_in(op, i, cast_after_operand(s, op->in[i], kind));
+        tc_op_set_in(op, i, cast_after_operand(s, op, i, kind));
         if (trans && !tc_op_is_used(trans))
             tc_op_erase(trans);
     }
+    tc_op_set_word(op, "unsigned", "none");
 }
 
 /* The elements in which the products are made: those of both operands, or the

@@ -167,6 +167,9 @@ static tc_value *turned_dot(tc_transposes *t, tc_op *dot)
     if (dot->nin == 3)
         in[2] = tc_transposed(t, dot->in[2], true);
     tc_value *r = tc_build_like(&b, dot, in, type);
+    if (tc_dot_is_unsigned(dot, 0) != tc_dot_is_unsigned(dot, 1))
+        tc_op_set_word(r->def, "unsigned",
+                       tc_dot_is_unsigned(dot, 0) ? "b" : "a");
     r->name = dot->out[0]->name;
     r->loc = dot->out[0]->loc;
     return r;

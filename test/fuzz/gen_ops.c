@@ -6,9 +6,9 @@
 
 void gen_binary(gen *g)
 {
-    static const char *const ints[] = {"add", "sub", "mul",  "div",  "rem",
-                                       "min", "max", "and",  "or",   "xor",
-                                       "shl", "shr", "shru", "mulhi"};
+    static const char *const ints[] = {
+        "add", "sub", "mul", "div",  "rem",   "min",  "max",  "and",  "or",
+        "xor", "shl", "shr", "shru", "mulhi", "divu", "remu", "minu", "maxu"};
     static const char *const floats[] = {"add", "sub", "mul", "div",
                                          "rem", "min", "max"};
     static const char *const bools[] = {"and", "or", "xor"};
@@ -17,7 +17,7 @@ void gen_binary(gen *g)
     value a = gen_need(g, t, s), b = gen_need(g, t, s), v = gen_fresh(g, t, s);
     const char *op = t == NUM_I1       ? bools[num_below(&g->rng, 3)]
                      : num_is_float(t) ? floats[num_below(&g->rng, 7)]
-                                       : ints[num_below(&g->rng, 14)];
+                                       : ints[num_below(&g->rng, 18)];
     gen_line(g, "%s = %s %s, %s", v.name, op, a.name, b.name);
     gen_keep(g, v);
     if (!num_is_float(t) || op[0] != 'm' || op[1] == 'u')

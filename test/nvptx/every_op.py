@@ -74,7 +74,8 @@ def arithmetic(elem):
     if not real:
         two += ["and", "or", "xor"]
     if elem in INTS:
-        two += ["mulhi", "shl", "shr", "shru"]
+        two += ["mulhi", "shl", "shr", "shru", "divu", "remu", "minu",
+                "maxu"]
     for op in two:
         k.give(op + " %a, %b", elem)
     one = ["neg", "abs"] if number else []

@@ -46,7 +46,7 @@ START_TEST(test_operand_letters)
     {
         const char *in = info(c)->in;
         for (size_t i = 0; in[i]; i++) {
-            ck_assert_msg(strchr("fixnbscptwvmakoh=#@e?*", in[i]), "%s: %c",
+            ck_assert_msg(strchr("fixlnbscptwvmakoh=#@e?*", in[i]), "%s: %c",
                           info(c)->name, in[i]);
             /* These speak of an operand before them. */
             if (strchr("=#@e?*", in[i]))

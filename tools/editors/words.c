@@ -54,7 +54,7 @@ static void add_ops(syntax_words *words)
 
 static void add_types(syntax_words *words)
 {
-    for (tc_kind k = TC_I1; k <= TC_F64; k++)
+    for (tc_kind k = TC_I1; k <= TC_LAST_SCALAR; k++)
         add(words, SYNTAX_TYPE, tc_scalar_infos[k].name,
             strlen(tc_scalar_infos[k].name));
 }

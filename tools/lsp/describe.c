@@ -183,9 +183,7 @@ static void offer_attributes(const lsp_document *d, cJSON *list, size_t at)
 
 static void offer_words(lsp_document *d, cJSON *list, size_t at)
 {
-    static const char *const types[] = {
-        "i1",   "i8",  "i16", "i32",    "i64",  "f8e4m3",    "f8e5m2", "f16",
-        "bf16", "f32", "f64", "tensor", "tile", "block_ptr", "ptr"};
+    static const char *const types[] = {"tensor", "tile", "block_ptr", "ptr"};
     static const char *const keywords[] = {"func",   "kernel", "plan",
                                            "params", "import", "grid"};
     offer_params(d, list, bracketed_at(d, at));
@@ -193,6 +191,8 @@ static void offer_words(lsp_document *d, cJSON *list, size_t at)
     offer_params(d, list, lsp_function_at(d, at));
     for (tc_opcode c = 0; c < TC_OPCODE_COUNT; c++)
         offer(list, tc_op_infos[c].name, FUNCTION, tc_op_infos[c].summary);
+    for (tc_kind k = TC_I1; k <= TC_LAST_SCALAR; k++)
+        offer(list, tc_scalar_infos[k].name, TYPE, NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         offer(list, types[i], TYPE, NULL);
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)

@@ -25,6 +25,10 @@ double tensor_element(const DLTensor *t, int64_t i)
     tc_kind kind = tc_kind_from_dl(t->dtype);
     uint64_t bits = 0;
     memcpy(&bits, compare_place(t, i), (t->dtype.bits + 7u) / 8u);
+    if (kind == TC_F8E8M0)
+        return bits == 255 ? NAN : ldexp(1, (int)bits - 127);
+    if (tc_kind_is_stored(kind)) /* u8, u16, u32 */
+        return (double)bits;
     return tc_scalar_infos[kind].is_float
                ? tc_float_from_bits(kind, bits)
                : (double)tc_int_wrap(kind, (int64_t)bits);

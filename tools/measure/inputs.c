@@ -45,7 +45,7 @@ bool kernel_writes(const tilec_kernel *kernel, const char *name)
 bool dtype_read(const char *text, DLDataType *out)
 {
     tc_kind kind = tc_kind_parse(text, strlen(text));
-    if (kind > TC_F64)
+    if (kind > TC_LAST_SCALAR || tc_kind_is_packed(kind))
         return false;
     *out = tc_kind_to_dl(kind);
     return true;
@@ -227,6 +227,14 @@ static bool read_number(const char *text, const char *name, tilec_argument *out)
     return yes || strcmp(text, "false") == 0;
 }
 
+static bool fits_list(DLDataType dtype, int64_t x)
+{
+    if (dtype.bits == 64)
+        return true;
+    return dtype.code == kDLUInt ? x >> dtype.bits == 0
+                                 : x >> (dtype.bits - 1) == x >> 63;
+}
+
 /* [0,300,800], or [0,1,1]xi8: as many whole numbers; i32 where nothing else is
  * said. */
 static int read_list(inputs *in, input *to, const char *value, const char *word)
@@ -236,7 +244,7 @@ static int read_list(inputs *in, input *to, const char *value, const char *word)
     int64_t n = close != value + 1;
     if (!close ||
         (close[1] && (close[1] != 'x' || !dtype_read(close + 2, &dtype))) ||
-        dtype.code != kDLInt)
+        (dtype.code != kDLInt && dtype.code != kDLUInt))
         return bad_argument(in, word);
     for (const char *at = value; at < close; at++)
         n += *at == ',';
@@ -249,7 +257,7 @@ static int read_list(inputs *in, input *to, const char *value, const char *word)
         errno = 0;
         int64_t x = strtoll(at, &end, 0);
         if (end == at || errno || (end != close && *end != ',') ||
-            (dtype.bits < 64 && x >> (dtype.bits - 1) != x >> 63))
+            !fits_list(dtype, x))
             return bad_argument(in, word);
         memcpy((char *)to->own.dl.data + i * bytes, &x, (size_t)bytes);
         at = end + 1;

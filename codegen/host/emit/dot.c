@@ -145,11 +145,14 @@ static LLVMValueRef load_operand(const block *s, unsigned width,
                                  LLVMValueRef base, LLVMValueRef at)
 {
     const tc_host_dot *d = s->d;
+    LLVMTypeRef to = vector_of(d->elem, width);
     LLVMValueRef x =
         load(d->b, d->from, width, element(d->b, d->from, base, at));
-    return d->from == d->elem
-               ? x
-               : LLVMBuildSExt(d->b, x, vector_of(d->elem, width), "");
+    if (d->from == d->elem)
+        return x;
+    bool is_unsigned = base == s->a ? d->a_unsigned : d->b_unsigned;
+    return is_unsigned ? LLVMBuildZExt(d->b, x, to, "")
+                       : LLVMBuildSExt(d->b, x, to, "");
 }
 
 static LLVMValueRef multiply_add(const block *s, LLVMValueRef x, LLVMValueRef y,

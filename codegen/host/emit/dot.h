@@ -6,6 +6,7 @@
 #define TC_HOST_DOT_H
 
 #include <llvm-c/Core.h>
+#include <stdbool.h>
 
 /* C[m, n] = init + A[m, k] * B[k, n]. A and B are row-major in memory; C is
  * whatever `init` and `done` make of it. Sizes are at least 1. */
@@ -15,8 +16,9 @@ typedef struct tc_host_dot {
     unsigned m, n, k;
     LLVMTypeRef elem; /* of C, in which sums are made: float, double, i32 */
     LLVMTypeRef from; /* of A and B: the same, or i8 of i32 */
-    LLVMValueRef a;   /* pointers */
-    unsigned lda;     /* elements from row to row */
+    bool a_unsigned, b_unsigned; /* i8 are u8 */
+    LLVMValueRef a;              /* pointers */
+    unsigned lda;                /* elements from row to row */
     LLVMValueRef bmat;
     unsigned ldb;
     /* Emit code for C[row, col .. col + width - 1], row and col as i64 values:

@@ -157,6 +157,8 @@ static lanes_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_MIN] = saturated,        [TC_MAX] = saturated,
     [TC_NEG] = saturated,        [TC_ABS] = saturated,
     [TC_MULHI] = as_it_is,       [TC_NOT] = as_it_is,
+    [TC_DIVU] = as_it_is,        [TC_REMU] = as_it_is,
+    [TC_MINU] = as_it_is,        [TC_MAXU] = as_it_is,
     [TC_AND] = as_it_is,         [TC_OR] = as_it_is,
     [TC_XOR] = as_it_is,         [TC_SHL] = as_it_is,
     [TC_SHR] = as_it_is,         [TC_SHRU] = as_it_is,

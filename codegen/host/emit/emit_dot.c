@@ -66,18 +66,20 @@ static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
         .from = ints   ? e->i8
                 : wide ? e->f64
                        : e->f32,
+        .a_unsigned = tc_dot_is_unsigned(op, 0),
+        .b_unsigned = tc_dot_is_unsigned(op, 1),
         .lda = tc_side(a, 1),
         .ldb = tc_side(b, 1),
         .done = end_value,
         .vector_width = wide && e->width > 1 ? e->width / 2 : e->width,
         .nregs = e->nregs,
     };
-    const char *name =
-        tc_arena_printf(e->arena, "dot_%ux%ux%u_%s%s", dot.m, dot.n, dot.k,
-                        ints   ? "i8"
-                        : wide ? "f64"
-                               : "f32",
-                        adds ? "_add" : "");
+    const char *name = tc_arena_printf(
+        e->arena, "dot_%ux%ux%u_%s%s", dot.m, dot.n, dot.k,
+        ints   ? tc_arena_printf(e->arena, "i8_%s", tc_op_word(op, "unsigned"))
+        : wide ? "f64"
+               : "f32",
+        adds ? "_add" : "");
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr};
     tc_function f;
     if (!tc_function_begin(e, &f, name, 3, types))

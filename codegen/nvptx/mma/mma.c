@@ -62,15 +62,16 @@ static const char *intrinsic_name(const tc_type *elem)
     }
 }
 
-static const char *element_name(const tc_type *elem)
+/* Of operand i; NULL: there is none. */
+static const char *element_name(const tc_op *op, unsigned i)
 {
-    switch (elem->kind) {
+    switch (op->in[i]->type->elem->kind) {
     case TC_F16: return "f16";
     case TC_BF16: return "bf16";
     case TC_F32: return "tf32";
     case TC_F8E4M3: return "e4m3";
     case TC_F8E5M2: return "e5m2";
-    case TC_I8: return "s8";
+    case TC_I8: return tc_dot_is_unsigned(op, i) ? "u8" : "s8";
     default: return NULL;
     }
 }
@@ -110,7 +111,7 @@ static bool check_types(product *p)
     const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
     const char *precision = tc_op_word(op, "precision");
     bool ints = a->kind == TC_I8 || b->kind == TC_I8;
-    bool fits = element_name(a) && element_name(b) &&
+    bool fits = element_name(op, 0) && element_name(op, 1) &&
                 tc_type_bytes(a) * 8 == p->instr->bits &&
                 (a == b || (p->instr->fp8 && !ints)) &&
                 op->out[0]->type->elem->kind == (ints ? TC_I32 : TC_F32) &&
@@ -146,8 +147,8 @@ static bool set_up(product *p)
                    "mma.sync.aligned.%s.row.col.%s.%s.%s.%s "
                    "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
                    "{$10, $11, $12, $13};",
-                   p->instr->name, sum, element_name(p->op->in[0]->type->elem),
-                   element_name(p->op->in[1]->type->elem), sum);
+                   p->instr->name, sum, element_name(p->op, 0),
+                   element_name(p->op, 1), sum);
     return tc_fragments_new(g, p->op, 0, &p->m, &p->a) &&
            tc_fragments_new(g, p->op, 1, &p->n, &p->b);
 }

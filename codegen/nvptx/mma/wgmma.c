@@ -46,14 +46,15 @@ typedef struct product {
     unsigned nargs;
 } product;
 
-static const char *element_name(const tc_type *elem)
+/* Of operand i; NULL: there is none. */
+static const char *element_name(const tc_op *op, unsigned i)
 {
-    switch (elem->kind) {
+    switch (op->in[i]->type->elem->kind) {
     case TC_F16: return "f16";
     case TC_BF16: return "bf16";
     case TC_F8E4M3: return "e4m3";
     case TC_F8E5M2: return "e5m2";
-    case TC_I8: return "s8";
+    case TC_I8: return tc_dot_is_unsigned(op, i) ? "u8" : "s8";
     default: return NULL;
     }
 }
@@ -117,7 +118,7 @@ static bool set_up(product *p)
     const tc_op *op = p->op;
     const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
     p->ints = a->kind == TC_I8;
-    if (!g->target->wgmma || !element_name(a) || !element_name(b) ||
+    if (!g->target->wgmma || !element_name(op, 0) || !element_name(op, 1) ||
         p->ints != (b->kind == TC_I8))
         return tc_gen_error(g, op, "%s cannot multiply %s and %s on %s",
                             p->instr, tc_type_name(g->cx, a),
@@ -308,8 +309,7 @@ static void put_instruction(product *p, unsigned m, unsigned column,
     put_descriptor(p, 'b', &p->b, column, step);
     tc_text_printf(&p->text, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s.%s.%s ",
                    p->n, tc_wgmma_k(p->instr), p->ints ? "s32" : "f32",
-                   element_name(op->in[0]->type->elem),
-                   element_name(op->in[1]->type->elem));
+                   element_name(op, 0), element_name(op, 1));
     put_accumulators(p, p->rows.at[m], column);
     put_a(p, m, step);
     tc_text_printf(&p->text, ", wgmma_b, %d", !p->zero || step);

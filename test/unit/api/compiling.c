@@ -264,7 +264,11 @@ START_TEST(infers_from_examples)
     y.dl.dtype = (DLDataType){kDLUInt, 32, 1};
     ck_assert_int_eq(compile_like(args, 2, NULL, 0, &k), TILEC_INPUT);
     ck_assert_str_eq(tilec_diagnostics(cx)->message,
-                     "argument y: data type uint32 is none of tilec's");
+                     "argument y: data type is u32, but T is f32 (from x)");
+    y.dl.dtype = (DLDataType){kDLUInt, 64, 1};
+    ck_assert_int_eq(compile_like(args, 2, NULL, 0, &k), TILEC_INPUT);
+    ck_assert_str_eq(tilec_diagnostics(cx)->message,
+                     "argument y: data type uint64 is none of tilec's");
     api_fill(&y, 5, 0);
     y.dl.ndim = 1;
     ck_assert_int_eq(compile_like(args, 2, NULL, 0, &k), TILEC_INPUT);
