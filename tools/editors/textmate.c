@@ -127,6 +127,14 @@ static void add_word_patterns(cJSON *repository, const syntax_words *words)
                                             : "\\b");
 }
 
+/* (N / (M + 1)): each bracket ends its own. */
+static void add_sizes(cJSON *repository)
+{
+    cJSON *inside = add_region(add_part(repository, "size"), "\\(", "\\)|$");
+    add_include(inside, "#size");
+    add_include(inside, "$self");
+}
+
 /* tile<128x(2 * D)xptr<f32>, #blocked(1x4)> */
 static void add_sides(cJSON *repository, const syntax_words *words)
 {
@@ -137,7 +145,7 @@ static void add_sides(cJSON *repository, const syntax_words *words)
     cJSON *nested = add_region(outer, "(ptr|tensor)<", ">|$");
     name_begin(outer, scopes[SYNTAX_TYPE]);
     add_include(nested, "$self");
-    add_include(add_region(outer, "\\(", "\\)|$"), "$self");
+    add_include(outer, "#size");
     add_match(inside, "entity.name.tag.layout.tilec",
               "#[A-Za-z_][A-Za-z0-9_]*");
     add_include(inside, "#comment");
@@ -167,6 +175,7 @@ void syntax_put_textmate(void)
     add_text(repository);
     add_names(repository);
     add_word_patterns(repository, &words);
+    add_sizes(repository);
     add_sides(repository, &words);
     char *text = cJSON_Print(grammar);
     if (text)

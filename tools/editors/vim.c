@@ -49,8 +49,8 @@ static void put_sides(const syntax_words *words)
     puts("syn region tilecInner contained oneline transparent "
          "start=/\\%(_\\@1<!ptr\\|tensor\\)\\@<=</ end=/>/ "
          "contains=TOP,tilecShape");
-    puts("syn region tilecSize contained oneline transparent start=/(/ end=/)/ "
-         "contains=TOP,tilecShape");
+    puts("syn region tilecSize contained containedin=tilecSize oneline "
+         "transparent start=/(/ end=/)/ contains=TOP,tilecShape");
     puts("syn match tilecSideParameter /\\a[A-Za-wyz0-9_]*/ contained");
     puts("syn match tilecSide /\\d\\+/ contained");
     puts("syn match tilecBy /x/ contained");
