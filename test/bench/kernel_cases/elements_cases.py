@@ -170,19 +170,13 @@ class Histogram(Elements):
                                        dtype=torch.int32))
 
     def contenders(self):
-        kinds = {}
-        for kind in ("histogram", "histogram_copies", "histogram_private"):
-            more = dict(MOST=max(256, self.size[2])) if "private" in kind else {}
-            if self.size[2] <= 1024 or not more:
-                kinds[kind] = tilec_kernel(
-                    self.text, kind, self.arguments, self.outputs,
-                    **self.bindings, **more)
-        kinds["tilec"] = kinds.pop(self.name)
-        return {**kinds, "torch": torch_function(self.torch)}
+        plain = tilec_kernel(self.text, "histogram", self.arguments,
+                             self.outputs, **self.bindings)
+        return {**super().contenders(), "plain": plain}
 
     def variants(self):
         return {"copies %d" % n: self.tilec(0, COPIES=n)
-                for n in (16, 256, 1024) if n * self.size[2] < 1 << 24}
+                for n in (16, 64, 1024)}
 
     def arguments(self, s):
         return [s["x"], s["counts"], -4.0, 4.0]
