@@ -17,9 +17,6 @@
  *                                          %q = smem_load %s
  *                                          %r = reduce %q axis(1)
  *
- * If several need nothing of each other, their warps meet once: the stores come
- * before the first load.
- *
  * A scan likewise: totals of the warps are exchanged, and combined with what
  * each has scanned:
  *
@@ -53,7 +50,6 @@ struct lowering {
     tc_pass_env *env;
     tc_map taken; /* tile -> the buffer that elements of it are taken from */
     bool changed;
-    tc_op *meeting; /* the load of the last exchange between all warps */
 };
 
 static unsigned lower_conversions_bits_of(const tc_type *tile)
@@ -72,51 +68,23 @@ static bool is_of_groups(const tc_func *f, const tc_layout *from,
            tc_held_by_groups(to, groups, &b) && a == b;
 }
 
-/* Is v there before an op of its region, or of one inside of it? */
-static bool is_known_before(const tc_value *v, const tc_op *at)
-{
-    if (!v->def || v->def->parent != at->parent)
-        return true;
-    for (const tc_op *op = v->def; op; op = op->next)
-        if (op == at)
-            return true;
-    return false;
-}
-
-/* Where the op's parts can be stored: before it, or before the load of an
- * earlier exchange that its operands do not wait for. */
-static tc_builder place_of_store(const struct lowering *s, tc_op *op)
-{
-    bool early = s->meeting && s->meeting->parent == op->parent;
-    for (unsigned i = 0; i < op->nin && early; i++)
-        early = is_known_before(op->in[i], s->meeting);
-    tc_builder b = tc_builder_before(early ? s->meeting : op);
-    b.loc = op->loc;
-    return b;
-}
-
-/* Through shared memory into another layout: stored where `early` is, loaded
- * where b is. */
-static tc_value *exchange(struct lowering *s, tc_builder *early, tc_builder *b,
-                          tc_value *x, const tc_layout *to)
+/* Through shared memory into another layout. */
+static tc_value *exchange(struct lowering *s, tc_builder *b, tc_value *x,
+                          const tc_layout *to)
 {
     tc_context *cx = s->env->cx;
     const tc_layout *scratch = tc_layout_scratch(
         cx, x->type->layout, to, lower_conversions_bits_of(x->type));
-    tc_value *buffer = tc_build(early, TC_SMEM_ALLOC, 0, NULL,
+    tc_value *buffer = tc_build(b, TC_SMEM_ALLOC, 0, NULL,
                                 tc_type_smem(cx, x->type, scratch, 0));
     tc_value *in[] = {buffer, x};
-    tc_build_effect(early, TC_SMEM_STORE, 2, in);
-    bool in_groups = is_of_groups(b->func, x->type->layout, to);
-    if (in_groups)
+    tc_build_effect(b, TC_SMEM_STORE, 2, in);
+    if (is_of_groups(b->func, x->type->layout, to))
         tc_op_set_word(tc_build_effect(b, TC_BARRIER, 0, NULL), "scope",
                        "group");
     tc_forget_speculatable(b->region);
-    tc_value *y = tc_build(b, TC_SMEM_LOAD, 1, &buffer,
-                           tc_type_with_layout(cx, x->type, to));
-    if (!in_groups && early->before == b->before)
-        s->meeting = y->def;
-    return y;
+    return tc_build(b, TC_SMEM_LOAD, 1, &buffer,
+                    tc_type_with_layout(cx, x->type, to));
 }
 
 /* ---- Conversions ---- */
@@ -128,7 +96,7 @@ static void lower_conversion(struct lowering *s, tc_op *op)
         TC_CONVERT_SHARED)
         return;
     tc_builder b = tc_builder_before(op);
-    tc_value *z = exchange(s, &b, &b, x, y->type->layout);
+    tc_value *z = exchange(s, &b, x, y->type->layout);
     z->name = y->name;
     if (s->env->cx->want_remarks)
         tc_missed(s->env->cx, op->loc, "lower-conversions",
@@ -274,19 +242,16 @@ static void lower_across_warps(struct lowering *s, tc_op *op)
     if (parts->shape[axis] == 1)
         return;
     bool wide = needs_wide(op), scans = op->code == TC_SCAN;
-    tc_builder b = tc_builder_before(op), early = place_of_store(s, op);
+    tc_builder b = tc_builder_before(op);
     tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
-        in[i] = wide ? cast_like(&early, op->in[i], tc_type_scalar(cx, TC_F32))
+        in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
                      : op->in[i];
-    tc_op *within = combine_like(&early, op, in, true);
+    tc_op *within = combine_like(&b, op, in, true);
     const tc_layout *to = tc_gathered_layout(cx, parts, axis);
     tc_value **totals = within->out + (scans ? op->nin : 0);
-    for (unsigned i = 0; i < op->nin; i++) {
-        in[i] = exchange(s, &early, &b, totals[i], to);
-        if (s->meeting == in[i]->def)
-            early = tc_builder_before(s->meeting);
-    }
+    for (unsigned i = 0; i < op->nin; i++)
+        in[i] = exchange(s, &b, totals[i], to);
     tc_op *across = scans ? build_carry(&b, op, within, in)
                           : combine_like(&b, op, in, false);
     replace_results(&b, op, across, wide);
