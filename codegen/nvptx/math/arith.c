@@ -82,10 +82,6 @@ static LLVMValueRef emit_math(const lane *l)
     /* 2 ulp over the whole range; subnormal results become 0. */
     if (l->of.op->code == TC_EXP2 && LLVMTypeOf(l->of.x) == l->g->f32)
         return arith_call(l->g, "nvvm.ex2.approx.ftz", l->of.x);
-    /* 2 ulp, over the whole range (CUDA's rsqrtf). */
-    if (l->of.op->code == TC_RSQRT && LLVMTypeOf(l->of.x) == l->g->f32)
-        return tc_gen_intrinsic(l->g, "nvvm.rsqrt.approx.f", 0, NULL, 1,
-                                (LLVMValueRef[]){l->of.x});
     return tc_nvptx_math(l->of.b, l->of.op->code, l->of.x);
 }
 
