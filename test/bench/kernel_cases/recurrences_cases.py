@@ -53,7 +53,7 @@ class Gla(Case):
 
 
 CASES = [
-    Gla(64, 4096, 64, 128, tiles=[(4, dict(BV=32)), (4, dict(BV=64)),
+    Gla(64, 4096, 64, 128, tiles=[(4, dict(BV=64)), (4, dict(BV=32)),
                                   (8, dict(BV=128))]),
-    Gla(128, 2048, 64, 64, tiles=[(4, dict(BV=32)), (4, dict(BV=64))]),
+    Gla(128, 2048, 64, 64, tiles=[(4, dict(BV=64)), (4, dict(BV=32))]),
 ]

@@ -8,8 +8,9 @@ def whole(found, named, **_):
     return [c for c in found if c.kwargs["BV"] <= named["DV"]]
 
 
+# 32 columns with 4 warps end in an illegal memory access (Triton 3.6, H200).
 @triton.autotune([triton.Config({"BV": b}, num_warps=w, num_stages=s)
-                  for b, w in ((32, 4), (64, 4), (64, 8), (128, 4), (128, 8))
+                  for b, w in ((64, 4), (64, 8), (128, 4), (128, 8))
                   for s in (1, 2, 3)], key=["T", "DV"], warmup=3, rep=12,
                  prune_configs_by=dict(early_config_prune=whole))
 @triton.jit
