@@ -16,9 +16,10 @@ CPU, CUDA = 1, 2  # DLDeviceType
 # DLPack's codes by the name that torch and numpy (with ml_dtypes) have for it.
 _DTYPES = {
     "bool": (6, 8), "int8": (0, 8), "int16": (0, 16), "int32": (0, 32),
-    "int64": (0, 64), "uint8": (1, 8), "float16": (2, 16), "float32": (2, 32),
-    "float64": (2, 64), "bfloat16": (4, 16), "float8_e4m3fn": (10, 8),
-    "float8_e5m2": (12, 8),
+    "int64": (0, 64), "uint8": (1, 8), "uint16": (1, 16), "uint32": (1, 32),
+    "float16": (2, 16), "float32": (2, 32), "float64": (2, 64),
+    "bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8),
+    "float8_e8m0fnu": (14, 8),
 }
 
 
