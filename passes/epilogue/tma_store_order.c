@@ -64,6 +64,20 @@ const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store)
     return NULL;
 }
 
+bool tc_tma_store_is_mixed(const tc_tma_stores *s, const tc_op *store)
+{
+    const tc_op *loop = tc_tma_store_whole_loop(s, store);
+    const tc_value *x = tc_accessed_tensor(store);
+    for (unsigned i = 0; loop && i < loop->nregions; i++)
+        tc_each_nested (op, loop->regions[i]) {
+            bool writes = !op->nregions && op != store && tc_writes_global(op);
+            const tc_value *y = writes ? tc_accessed_tensor(op) : NULL;
+            if (writes && (!x || !y || x->def || y->def || x == y))
+                return true;
+        }
+    return false;
+}
+
 /* May the access touch elements that `store` writes? Two atomic adds may come
  * in any order. */
 static bool writes_there(const tc_op *op, const tc_op *store,

@@ -23,9 +23,11 @@
  * from the smem_store to the end of the copy, which is then awaited; if not
  * even that fits, the store stays as it is. Accumulating stores in an inner
  * loop (tc_tma_store_adds; dq) also use TMA, with reduce-add; their staging
- * buffer is awaited one step later. If it cannot coexist with the buffers used
- * after the loop, its copies end before them. A store after a `follow` needs a
- * buffer of its own: codegen leaves it to store warps, which wait. Tests:
+ * buffer is awaited one step later. So is that of other stores in an inner
+ * loop; if steps may write the same elements, until it has written. If it
+ * cannot coexist with the buffers used after the loop, its copies end before
+ * them. A store after a `follow` needs a buffer of its own: codegen leaves it
+ * to store warps, which wait. Tests:
  * test/ir/passes/tma-stores.
  */
 #include "passes/epilogue/tma_stores.h"
@@ -118,6 +120,12 @@ static uint32_t bytes_of(const tc_type *t)
 bool tc_tma_store_adds(const tc_op *store)
 {
     return tc_op_is_word(store, "kind", "add");
+}
+
+/* In each step of a loop within a tile, and not in any order. */
+static bool is_repeated(const tc_tma_stores *s, const tc_op *store)
+{
+    return tc_tma_store_loop(s, store) && !tc_tma_store_adds(store);
 }
 
 /* The layout of an accumulator of m64 products, or of its transpose. */
@@ -233,6 +241,11 @@ static const tc_type *choose_buffer(tc_tma_stores *s, const tc_op *store,
 
 /* ---- Building ---- */
 
+static void set_flag(tc_op *op, const char *name)
+{
+    tc_op_set_attr(op, name, (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+}
+
 tc_op *tc_tma_store_build_wait(tc_builder *b)
 {
     tc_op *op = tc_build_effect(b, TC_TMA_STORE_WAIT, 0, NULL);
@@ -249,8 +262,8 @@ static void build_barrier(tc_builder *b, const parts *p)
 }
 
 /* follow: the op before the store that orders it, or NULL */
-static void build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
-                       tc_value *buffer, tc_value *tile, const parts *p)
+static tc_op *build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
+                         tc_value *buffer, tc_value *tile, const parts *p)
 {
     tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
     if (tile->type->rank != buffer->type->rank) {
@@ -273,7 +286,8 @@ static void build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
     if (tc_tma_store_adds(store))
         tc_op_set_word(op, "kind", "add");
     if (p->front)
-        tc_op_set_attr(op, "front", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
+        set_flag(op, "front");
+    return op;
 }
 
 /* Waits until no copy out of the loop is outstanding: its buffer's memory may
@@ -314,6 +328,13 @@ static tc_value *shared_buffer(const tc_tma_stores *s, const tc_op *store,
                : NULL;
 }
 
+static void add_step(tc_tma_stores *s, const tc_op *copy, tc_op *wait)
+{
+    tc_step_copy *x = tc_arena_array(s->env->scratch, tc_step_copy, 1);
+    *x = (tc_step_copy){copy, wait, s->steps};
+    s->steps = x;
+}
+
 static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
                     const parts *p, tc_tma_store_place place)
 {
@@ -333,15 +354,17 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
         s->added_from = buffer;
         s->added_to = tc_accessed_tensor(store);
     }
-    if (loop || shared) {
-        tc_op *wait = tc_tma_store_build_wait(&b);
-        if (follow)
-            tc_op_set_attr(wait, "sent",
-                           (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    }
+    tc_op *wait = loop || shared ? tc_tma_store_build_wait(&b) : NULL;
+    if (wait && follow)
+        set_flag(wait, "sent");
+    if (is_repeated(s, store) && !tc_tma_store_moves(s, store))
+        set_flag(wait, "written");
     if (loop || shared || p->by_group)
         build_barrier(&b, p);
-    build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
+    tc_op *copy =
+        build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
+    if (is_repeated(s, store))
+        add_step(s, copy, wait);
     if (!loop && !shared) {
         tc_tma_store_build_wait(&b);
         build_barrier(&b, p);
@@ -424,8 +447,8 @@ static bool may_be_sent(const parts *p, tc_tma_store_place place)
 
 static const char *try_store(tc_tma_stores *s, tc_op *store)
 {
-    if (tc_tma_store_loop(s, store) && !tc_tma_store_adds(store))
-        return "it stands in a loop within that over the tiles";
+    if (is_repeated(s, store) && tc_tma_store_is_mixed(s, store))
+        return "another store of its loop may write that tensor";
     const tc_op *block = tc_match_op(store->in[0], TC_BLOCK);
     if (!block || tc_block_index(block))
         return "a TMA copy needs a `block` of a tensor with its offsets here, "
@@ -471,7 +494,8 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
     tc_remark(s->env->cx, store->loc, pass,
               "store: one TMA copy of %u bytes%s%s", tc_smem_bytes(type),
               p.by_group ? ", a part of it by each warp group" : "",
-              tc_tma_store_loop(s, store) ? ", added to what is there"
+              is_repeated(s, store) ? ", while the next step is computed"
+              : tc_tma_store_loop(s, store) ? ", added to what is there"
               : place == TC_TMA_STORE_ALWAYS
                   ? ", while the next tile is computed"
                   : ", which is waited for: there is no room for a "
@@ -502,6 +526,7 @@ tc_change tc_pass_tma_stores(tc_func *f, tc_pass_env *env)
         if (tc_is_tile_loop(op))
             s.tiles = op;
     tma_stores_visit(&s, f->body);
+    tc_tma_store_count_waits(&s);
     if (s.waits_at_end) {
         tc_builder b = {.func = f,
                         .region = f->body,

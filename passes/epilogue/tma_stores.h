@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shared by the files of tma-stores: which stores become TMA stores and how
- * (tma_stores.c), shared memory for their buffers (tma_store_room.c), and other
- * accesses of the memory that they write (tma_store_order.c).
+ * (tma_stores.c), shared memory for their buffers (tma_store_room.c), other
+ * accesses of the memory that they write (tma_store_order.c), and those in each
+ * step of a loop (tma_store_steps.c).
  */
 #ifndef TC_TMA_STORES_H
 #define TC_TMA_STORES_H
 
 #include "passes/passes.h"
+
+/* A copy in a step of a loop within a tile, and the wait before its buffer is
+ * written. */
+typedef struct tc_step_copy {
+    const tc_op *copy;
+    tc_op *wait;
+    struct tc_step_copy *next;
+} tc_step_copy;
 
 typedef struct tc_tma_stores {
     tc_pass_env *env;
@@ -18,6 +27,7 @@ typedef struct tc_tma_stores {
      * the same tensor use it too. */
     tc_value *added_from;
     const tc_value *added_to;
+    tc_step_copy *steps;
 } tc_tma_stores;
 
 /* ---- tma_stores.c ---- */
@@ -51,11 +61,20 @@ tc_op *tc_tma_store_whole_loop(const tc_tma_stores *s, const tc_op *op);
 /* Slots that each load of the hot loop is to have at least. */
 unsigned tc_tma_store_hot_slots(const tc_tma_stores *s);
 
+/* ---- tma_store_steps.c ---- */
+
+/* Does each step of the loop around the store write other elements? */
+bool tc_tma_store_moves(const tc_tma_stores *s, const tc_op *store);
+/* Sets how many later copies the waits of `steps` leave outstanding. */
+void tc_tma_store_count_waits(const tc_tma_stores *s);
+
 /* ---- tma_store_order.c ---- */
 
 /* A TMA copy's writes come when it likes: nothing else of the program may need
  * them, or have written there. NULL: nothing does. */
 const char *tc_tma_store_why_ordered(const tc_region *r, const tc_op *store);
+/* May another op of the loops around a store within a tile write its tensor? */
+bool tc_tma_store_is_mixed(const tc_tma_stores *s, const tc_op *store);
 /* Others that write there wait until the store is over; a branch does it where
  * it is taken. */
 void tc_tma_store_wait_before_writers(const tc_op *store,

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TMA stores in each step of a loop within a tile: which of them write elements
+ * of their own in each step, and how many copies of later stores may be
+ * outstanding when a buffer is written again.
+ *
+ *   for %i = 0 to %n {
+ *     tma_store_wait pending(1)       that of %b in the step before
+ *     smem_store %a, ..
+ *     tma_store %u[%i * 64 +: 64, ..], %a
+ *     tma_store_wait pending(1)       that of %a in this step
+ *     smem_store %b, ..
+ *     tma_store %v[%i * 64 +: 64, ..], %b
+ *   }
+ *
+ * Test: test/ir/passes/tma-stores/in-loop.tile.
+ */
+#include "passes/epilogue/tma_stores.h"
+
+#include "passes/analysis/axis_info.h"
+#include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
+
+#include <stdlib.h>
+
+/* ---- Own elements in each step ---- */
+
+static bool is_outside(const tc_value *v, const tc_op *loop)
+{
+    const tc_region *r = v->def ? v->def->parent : v->region;
+    for (; r; r = r->op ? r->op->parent : NULL)
+        if (r->op == loop)
+            return false;
+    return true;
+}
+
+/* By how much v grows when the induction variable of the loop grows by 1.
+ * False: it is not known. */
+static bool find_growth(const tc_value *v, const tc_op *loop, int64_t *growth)
+{
+    const tc_op *op = v->def;
+    int64_t a, b;
+    tc_scalar c;
+    *growth = v == loop->regions[0]->args[0];
+    if (*growth || is_outside(v, loop) || tc_match_const(v, &c))
+        return true;
+    if (!op || op->nin < 1 || op->nin > 2 ||
+        !find_growth(op->in[0], loop, &a) ||
+        (op->nin == 2 && !find_growth(op->in[1], loop, &b)))
+        return false;
+    switch (op->code) {
+    case TC_NEG: *growth = -a; return true;
+    case TC_ADD: *growth = a + b; return true;
+    case TC_SUB: *growth = a - b; return true;
+    case TC_MUL:
+        *growth = tc_match_const(op->in[1], &c)   ? a * c.i
+                  : tc_match_const(op->in[0], &c) ? b * c.i
+                                                  : 0;
+        return *growth != 0 || (!a && !b);
+    default: return false;
+    }
+}
+
+/* Of the window along a dim of the tensor. */
+static int64_t side_of(const tc_op *block, unsigned dim)
+{
+    const tc_type *window = block->out[0]->type;
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(window, sides);
+    for (unsigned i = 0; i < window->rank; i++)
+        if (tc_block_dim(block, i) == dim)
+            return sides[i];
+    return 1;
+}
+
+bool tc_tma_store_moves(const tc_tma_stores *s, const tc_op *store)
+{
+    const tc_op *loop = tc_tma_store_whole_loop(s, store);
+    const tc_op *block = tc_match_op(store->in[0], TC_BLOCK);
+    tc_scalar step;
+    if (!block || !loop || loop != tc_tma_store_loop(s, store) ||
+        loop->code != TC_FOR || !tc_match_const(loop->in[2], &step))
+        return false;
+    for (unsigned dim = 0; dim + 1 < block->nin; dim++) {
+        int64_t growth;
+        if (find_growth(block->in[1 + dim], loop, &growth) && growth &&
+            llabs(growth) <= INT32_MAX &&
+            llabs(growth) * step.i >= side_of(block, dim))
+            return true;
+    }
+    return false;
+}
+
+/* ---- Waits ---- */
+
+/* In each step, once. */
+static bool is_in_each(const tc_op *copy, const tc_op *loop)
+{
+    return copy->parent->op == loop;
+}
+
+void tc_tma_store_count_waits(const tc_tma_stores *s)
+{
+    for (const tc_step_copy *x = s->steps; x; x = x->next) {
+        const tc_op *loop = tc_loop_around(x->copy);
+        int64_t others = 0;
+        for (const tc_step_copy *y = s->steps; y; y = y->next)
+            others += y != x && tc_loop_around(y->copy) == loop &&
+                      is_in_each(y->copy, loop) &&
+                      tc_op_is_word(x->copy, "scope", "group") ==
+                          tc_op_is_word(y->copy, "scope", "group");
+        if (is_in_each(x->copy, loop))
+            tc_op_set_int(x->wait, "pending", others);
+    }
+}
