@@ -411,7 +411,8 @@ TILEC_API uint64_t tilec_kernel_scratch_bytes(const tilec_kernel *k);
  * "machine" (the program with its layouts and copies), "ptx",
  * "cubin" (by the driver for its device, else, and where it has products of
  * warp groups, by ptxas where that is installed) and "sass" (of that, by
- * nvdisasm or cuobjdump). *text is for tilec_free. */
+ * nvdisasm or cuobjdump). Of a plan: those of its kernels one after the other;
+ * PTX and cubin (by ptxas) are one module. *text is for tilec_free. */
 TILEC_API tilec_status tilec_kernel_emit(const tilec_kernel *k,
                                          const char *what, char **text,
                                          tilec_error *error);

@@ -11,6 +11,7 @@
 #include "codegen/nvptx/emit.h"
 
 #include <llvm-c/IRReader.h>
+#include <llvm-c/Linker.h>
 #include <llvm-c/Target.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -45,25 +46,47 @@ static void init_llvm(void)
     LLVMInitializeNVPTXAsmPrinter();
 }
 
+/* PTX ISA: .L2::cache_hint, since 7.4 (CUDA 11.4). */
+static const char with_policies[] = "+ptx74";
+
+/* Without optimisation every value would be a move, and ptxas spills; the
+ * highest level takes a tenth longer for the same code. policies: cache hints
+ * are among the instructions. */
+static bool make_machine(tc_llvm_build *b, const tc_target *target,
+                         bool policies)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    const char *isa = target->feature;
+    if (policies && strcmp(isa, with_policies) < 0)
+        isa = with_policies;
+    pthread_once(&once, init_llvm);
+    return tc_llvm_build_machine(b, triple, target->cpu, isa, LLVMRelocDefault,
+                                 LLVMCodeModelDefault);
+}
+
 /* ---- The module ---- */
+
+static LLVMModuleRef read_module(const tc_llvm_build *b, const char *text)
+{
+    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+        text, strlen(text), b->kernel->name);
+    LLVMModuleRef module;
+    char *message = NULL;
+    /* Takes the buffer over. */
+    if (!LLVMParseIRInContext(b->llvm, buffer, &module, &message))
+        return module;
+    tc_llvm_error(b, "making a module", message);
+    LLVMDisposeMessage(message);
+    return NULL;
+}
 
 /* The module begins as text: LLVM's C interface cannot ask for line tables
  * without the rest of the debugging information. */
 static bool read_skeleton(compiler *c)
 {
     tc_llvm_build *b = &c->build;
-    const char *text = tc_gen_skeleton(&c->arena, b->kernel);
-    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
-        text, strlen(text), b->kernel->name);
-    char *message = NULL;
-    /* Takes the buffer over. */
-    if (LLVMParseIRInContext(b->llvm, buffer, &b->module, &message)) {
-        b->module = NULL;
-        tc_llvm_error(b, "making a module", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    return true;
+    b->module = read_module(b, tc_gen_skeleton(&c->arena, b->kernel));
+    return b->module;
 }
 
 /* Kernel names may contain dots, names in PTX not: dollars replace them. */
@@ -139,26 +162,12 @@ static bool has_policy(const tc_op *op)
     return tc_op_hint(op, "evict") != NULL;
 }
 
-/* PTX ISA: .L2::cache_hint, since 7.4 (CUDA 11.4). */
-static const char *isa_of(const compiler *c)
-{
-    static const char with_policies[] = "+ptx74";
-    const char *isa = c->target->feature;
-    bool newer = strcmp(isa, with_policies) < 0 &&
-                 tc_region_any(c->build.kernel->body, has_policy);
-    return newer ? with_policies : isa;
-}
-
 static bool compile(compiler *c)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     tc_llvm_build *b = &c->build;
-    pthread_once(&once, init_llvm);
-    /* Without optimisation every value would be a move, and ptxas spills; the
-     * highest level takes a tenth longer for the same code. */
-    if (!tc_llvm_build_machine(b, triple, c->target->cpu, isa_of(c),
-                               LLVMRelocDefault, LLVMCodeModelDefault) ||
-        !make_module(c) || !tc_llvm_build_verify(b))
+    bool policies = tc_region_any(b->kernel->body, has_policy);
+    if (!make_machine(b, c->target, policies) || !make_module(c) ||
+        !tc_llvm_build_verify(b))
         return false;
     if (strcmp(c->what, "llvm") != 0 && !optimize(c))
         return false;
@@ -240,4 +249,63 @@ char *tc_nvptx_llvm(tc_module *m, const tc_target *target, const char *what)
         return NULL;
     }
     return compile_guarded(&c) ? c.build.text : NULL;
+}
+
+/* ---- Several kernels ---- */
+
+static bool link_modules(tc_llvm_build *b, const char *const *texts, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        LLVMModuleRef next = read_module(b, texts[i]);
+        if (!next)
+            return false;
+        if (!b->module)
+            b->module = next;
+        /* Disposes of the second module. */
+        else if (LLVMLinkModules2(b->module, next))
+            return !b->failed && tc_llvm_error(b, "linking kernels",
+                                               "two of them do not fit");
+    }
+    return !b->failed;
+}
+
+static bool link_kernels(tc_llvm_build *b, const tc_target *target,
+                         const char *const *texts, unsigned n)
+{
+    bool policies = false;
+    for (unsigned i = 0; i < n; i++)
+        policies |= strstr(texts[i], ".L2::cache_hint") != NULL;
+    if (!make_machine(b, target, policies))
+        return false;
+    tc_llvm_build_context(b);
+    if (!link_modules(b, texts, n) || !tc_llvm_build_verify(b) ||
+        !tc_llvm_build_code(b, LLVMAssemblyFile))
+        return false;
+    tc_llvm_build_copy_code(b);
+    return true;
+}
+
+/* Out of memory: disposes of what there is and unwinds further. */
+static void link_guarded(tc_llvm_build *b, const tc_target *target,
+                         const char *const *texts, unsigned n)
+{
+    jmp_buf here, *outer = b->cx->memory.unwind;
+    if (setjmp(here)) {
+        b->cx->memory.unwind = outer;
+        tc_llvm_build_dispose(b);
+        longjmp(*outer, 1);
+    }
+    b->cx->memory.unwind = &here;
+    (void)!link_kernels(b, target, texts, n);
+    b->cx->memory.unwind = outer;
+    tc_llvm_build_dispose(b);
+}
+
+char *tc_nvptx_link(tc_context *cx, const tc_func *plan,
+                    const tc_target *target, const char *const *texts,
+                    unsigned n)
+{
+    tc_llvm_build b = {.cx = cx, .kernel = plan};
+    link_guarded(&b, target, texts, n);
+    return b.text;
 }

@@ -98,5 +98,10 @@ void tc_nvptx_code_free(tc_nvptx_code *code);
 /* LLVM IR as it goes into LLVM's code generation ("llvm"), or after LLVM's
  * passes ("llvm-opt"); malloc'd. NULL: reported. */
 char *tc_nvptx_llvm(tc_module *m, const tc_target *target, const char *what);
+/* One module of PTX, malloc'd, of the kernels of a plan: of what tc_nvptx_llvm
+ * gives of each ("llvm-opt"). plan: the place of errors. NULL: reported. */
+char *tc_nvptx_link(tc_context *cx, const tc_func *plan,
+                    const tc_target *target, const char *const *texts,
+                    unsigned n);
 
 #endif

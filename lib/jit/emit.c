@@ -2,9 +2,10 @@
  *
  * Prints a kernel at any stage: from the sections of its code.
  */
+#include "lib/jit/emit.h"
+
 #include "lib/gpu/gpu.h"
 #include "lib/host/host_code.h"
-#include "lib/program/plan.h"
 #include "lib/program/schedule.h"
 #include "lib/program/timeline.h"
 
@@ -12,60 +13,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct emission {
-    const tilec_kernel *k;
-    const char *what;
-    tilec_error *error;
-    char *text; /* malloc'd, with a NUL after it */
-    size_t size;
-};
-
-typedef tilec_status emit_fn(struct emission *e);
-
 struct form {
     const char *what;
-    emit_fn *emit;
+    tc_emit_fn *emit;
 };
 
 /* ---- Both ---- */
 
-static tilec_status emit_json(struct emission *e)
+static tilec_status emit_json(tc_emission *e)
 {
     e->text = tc_kernel_json(e->k);
     return e->text ? TILEC_OK : tc_fail_memory(e->error);
 }
 
-/* ---- Plans: their own text ---- */
-
-static void print_plan(void *arg)
-{
-    struct emission *e = arg;
-    tc_text text = {.arena = &e->k->cx->diag_arena};
-    tc_func_print(&text, e->k->func, TC_PRINT_PLAIN);
-    e->text = strdup(text.data ? text.data : "");
-}
-
-/* The kernel as callers know it is read-only; under the lock its arenas serve
- * once more. */
-static tilec_status emit_plan(struct emission *e)
-{
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->k->lock;
-    pthread_mutex_lock(lock);
-    bool ok = tc_guard(&e->k->cx->memory, print_plan, e);
-    pthread_mutex_unlock(lock);
-    return ok && e->text ? TILEC_OK : tc_fail_memory(e->error);
-}
-
 /* ---- Kernels ---- */
 
-static const tc_code *code_of(const struct emission *e)
+static const tc_code *code_of(const tc_emission *e)
 {
     if (e->k->host)
         return (const tc_code *)e->k->host_code;
     return (const tc_code *)atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
 }
 
-static tilec_status copy_out(struct emission *e, const void *data, size_t size)
+tilec_status tc_emit_copy(tc_emission *e, const void *data, size_t size)
 {
     e->text = malloc(size + 1);
     if (!e->text)
@@ -77,7 +47,7 @@ static tilec_status copy_out(struct emission *e, const void *data, size_t size)
     return TILEC_OK;
 }
 
-static tilec_status emit_section(struct emission *e)
+static tilec_status emit_section(tc_emission *e)
 {
     const char *text = tc_code_text(code_of(e), e->what);
     if (!*text)
@@ -85,13 +55,13 @@ static tilec_status emit_section(struct emission *e)
                        "there is no `%s`: the passes that were asked for do "
                        "not go through it",
                        e->what);
-    return copy_out(e, text, strlen(text));
+    return tc_emit_copy(e, text, strlen(text));
 }
 
 /* The text after the passes back through code generation, in a context of its
  * own. */
 struct reading {
-    struct emission *e;
+    tc_emission *e;
     tc_context *cx;
     tc_module *m;
 };
@@ -114,7 +84,7 @@ static void print_timeline(const struct reading *r, tc_func *f)
 static void read_again(void *arg)
 {
     struct reading *r = arg;
-    struct emission *e = r->e;
+    tc_emission *e = r->e;
     const char *form = e->k->host ? "tile" : "machine";
     const char *text = tc_code_text(code_of(e), form);
     r->m = tc_module_new(r->cx);
@@ -130,7 +100,7 @@ static void read_again(void *arg)
                              : tc_nvptx_llvm(r->m, e->k->target, e->what);
 }
 
-static tilec_status emit_again(struct emission *e)
+static tilec_status emit_again(tc_emission *e)
 {
     struct reading r = {e, tc_context_new(), NULL};
     if (!r.cx || !tc_guard(&r.cx->memory, read_again, &r))
@@ -145,13 +115,12 @@ static tilec_status emit_again(struct emission *e)
 
 /* ---- GPU targets ---- */
 
-static tc_gpu_code *gpu_code_of(const struct emission *e)
+static tc_gpu_code *gpu_code_of(const tc_emission *e)
 {
     return atomic_load(&e->k->gpu->variants[TC_GPU_ALIGNED]);
 }
 
-static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
-                                    int ordinal)
+static tilec_status cubin_by_driver(tc_emission *e, tc_cuda *cuda, int ordinal)
 {
     tc_cuda_scope scope;
     const tc_cache_section *cubin;
@@ -161,18 +130,17 @@ static tilec_status cubin_by_driver(struct emission *e, tc_cuda *cuda,
     s = tc_gpu_cubin(gpu_code_of(e), e->k->gpu->settings, &scope, &cubin,
                      e->error);
     tc_cuda_leave(&scope);
-    return s == TILEC_OK ? copy_out(e, cubin->data, cubin->size) : s;
+    return s == TILEC_OK ? tc_emit_copy(e, cubin->data, cubin->size) : s;
 }
 
-static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
+tilec_status tc_emit_assembled(tc_emission *e, const char *ptxas,
+                               unsigned level, const char *ptx)
 {
     char said[8192];
     void *cubin;
     size_t size;
-    tilec_status s = tc_assemble(ptxas, e->k->target->cpu,
-                                 tc_gpu_code_meta(gpu_code_of(e))->ptxas_level,
-                                 tc_gpu_code_text(gpu_code_of(e), "ptx"),
-                                 &cubin, &size, said, sizeof said, e->error);
+    tilec_status s = tc_assemble(ptxas, e->k->target->cpu, level, ptx, &cubin,
+                                 &size, said, sizeof said, e->error);
     if (s != TILEC_OK)
         return s;
     /* Its machine code may be looked at to find out why. */
@@ -180,14 +148,14 @@ static tilec_status cubin_by_program(struct emission *e, const char *ptxas)
         strcmp(e->what, "cubin") == 0 ? tc_loss_find(said) : NULL;
     s = loss ? tc_fail(e->error, TILEC_MACHINE, "@%s would be slow: %s %s: %s",
                        e->k->func->name, loss->what, loss->mark, loss->remedy)
-             : copy_out(e, cubin, size);
+             : tc_emit_copy(e, cubin, size);
     free(cubin);
     return s;
 }
 
 /* For the device that there is, by the driver, which keeps it for the launch;
  * else for the target by ptxas, as is what the driver does not link. */
-static tilec_status emit_cubin(struct emission *e)
+static tilec_status emit_cubin(tc_emission *e)
 {
     const tc_gpu_settings *settings = e->k->gpu->settings;
     tc_cuda *cuda = tc_cuda_get(settings->cuda_library);
@@ -208,12 +176,14 @@ static tilec_status emit_cubin(struct emission *e)
                        "/usr/local/cuda/bin",
                        settings->ptxas ? "another assembler was asked for"
                                        : why_not);
-    tilec_status s = cubin_by_program(e, ptxas);
+    tilec_status s = tc_emit_assembled(
+        e, ptxas, tc_gpu_code_meta(gpu_code_of(e))->ptxas_level,
+        tc_gpu_code_text(gpu_code_of(e), "ptx"));
     free(ptxas);
     return s;
 }
 
-static tilec_status emit_sass(struct emission *e)
+static tilec_status emit_sass(tc_emission *e)
 {
     tilec_status s = emit_cubin(e);
     if (s != TILEC_OK)
@@ -223,51 +193,6 @@ static tilec_status emit_sass(struct emission *e)
     s = tc_disassemble(cubin, e->size, &e->text, e->error);
     free(cubin);
     e->size = e->text ? strlen(e->text) : 0;
-    return s;
-}
-
-/* ---- Plans ---- */
-
-/* A module of PTX is a text of its own: assemblers take one at a time. */
-static void name_part(const struct emission *e, unsigned i, char *head,
-                      size_t size)
-{
-    const tc_launch_plan *plan = e->k->plan;
-    *head = 0;
-    if (strcmp(e->what, "ptx") == 0 && plan->nkernels > 1)
-        snprintf(head, size,
-                 "// module %u of %u, @%.80s: an assembler takes one, which "
-                 "FILE@%.80s gives\n",
-                 i + 1, plan->nkernels, plan->kernels[i]->func->name,
-                 plan->kernels[i]->func->name);
-}
-
-/* The plan, where its own text is asked for, and then each of its kernels. */
-static tilec_status emit_parts(struct emission *e)
-{
-    const tc_launch_plan *plan = e->k->plan;
-    bool is_tile = strcmp(e->what, "tile") == 0;
-    tilec_status s = is_tile ? emit_plan(e) : TILEC_OK;
-    for (unsigned i = 0; s == TILEC_OK && i < plan->nkernels; i++) {
-        char *part = NULL;
-        s = tilec_kernel_emit(plan->kernels[i], e->what, &part, e->error);
-        if (s != TILEC_OK)
-            break;
-        size_t n = e->text ? strlen(e->text) : 0;
-        char head[256];
-        name_part(e, i, head, sizeof head);
-        char *all = realloc(e->text, n + strlen(head) + strlen(part) + 2);
-        if (all)
-            sprintf(all + n, "%s%s%s", n ? "\n" : "", head, part);
-        else
-            s = tc_fail_memory(e->error);
-        e->text = all ? all : e->text;
-        free(part);
-    }
-    if (s != TILEC_OK) {
-        free(e->text);
-        e->text = NULL;
-    }
     return s;
 }
 
@@ -292,17 +217,19 @@ static const struct form gpu_forms[] = {{"tile", emit_section},
                                         {"sass", emit_sass},
                                         {0}};
 
-static const struct form plan_host_forms[] = {{"tile", emit_parts},
-                                              {"schedule", emit_parts},
+static const struct form plan_host_forms[] = {{"tile", tc_emit_parts},
+                                              {"schedule", tc_emit_parts},
                                               {"json", emit_json},
-                                              {"llvm", emit_parts},
-                                              {"llvm-opt", emit_parts},
-                                              {"asm", emit_parts},
+                                              {"llvm", tc_emit_parts},
+                                              {"llvm-opt", tc_emit_parts},
+                                              {"asm", tc_emit_parts},
                                               {0}};
 static const struct form plan_gpu_forms[] = {
-    {"tile", emit_parts}, {"machine", emit_parts}, {"schedule", emit_parts},
-    {"json", emit_json},  {"llvm", emit_parts},    {"llvm-opt", emit_parts},
-    {"ptx", emit_parts},  {"sass", emit_parts},    {0}};
+    {"tile", tc_emit_parts},     {"machine", tc_emit_parts},
+    {"schedule", tc_emit_parts}, {"json", emit_json},
+    {"llvm", tc_emit_parts},     {"llvm-opt", tc_emit_parts},
+    {"ptx", tc_emit_linked_ptx}, {"cubin", tc_emit_linked_cubin},
+    {"sass", tc_emit_parts},     {0}};
 
 static const struct form *forms_of(const tilec_kernel *k)
 {
@@ -318,8 +245,7 @@ static bool has_form(const struct form *forms, const char *what)
     return forms->what;
 }
 
-static tilec_status unknown_form(const struct emission *e,
-                                 const struct form *forms)
+static tilec_status unknown_form(const tc_emission *e, const struct form *forms)
 {
     char list[128] = "";
     for (const struct form *f = forms; f->what; f++) {
@@ -344,7 +270,7 @@ tilec_status tilec_kernel_emit_data(const tilec_kernel *k, const char *what,
                        "tilec_kernel_emit: an argument is NULL");
     *data = NULL;
     *size = 0;
-    struct emission e = {.k = k, .what = what, .error = error};
+    tc_emission e = {.k = k, .what = what, .error = error};
     const struct form *forms = forms_of(k), *f = forms;
     while (f->what && strcmp(f->what, what) != 0)
         f++;
@@ -362,7 +288,8 @@ tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
                                char **text, tilec_error *error)
 {
     size_t size;
-    if (what && strcmp(what, "cubin") == 0 && k && k->gpu)
+    if (what && strcmp(what, "cubin") == 0 && k &&
+        has_form(forms_of(k), what))
         return tc_fail(error, TILEC_USAGE,
                        "a cubin is no text: use tilec_kernel_emit_data");
     return tilec_kernel_emit_data(k, what, text, text ? &size : NULL, error);
