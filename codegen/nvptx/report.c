@@ -32,13 +32,13 @@ static LLVMValueRef all_lanes(tc_gen *g, const tc_value *v)
 
 /* tc_device_report: set, program. No branch: threads stay together. */
 static const char report_text[] =
-    "{ .reg .pred first; .reg .b32 old;\n"
-    "mov.b32 old, 1;\n"
-    "@$1 atom.relaxed.sys.global.cas.b32 old, [$0], 0, $2;\n"
-    "setp.eq.s32 first, old, 0;\n"
-    "@first st.global.b32 [$0+4], $3;\n"
-    "@first st.global.b32 [$0+8], $4;\n"
-    "@first st.global.b32 [$0+12], $5; }";
+    "{ .reg .pred first_report; .reg .b32 old_report;\n"
+    "mov.b32 old_report, 1;\n"
+    "@$1 atom.relaxed.sys.global.cas.b32 old_report, [$0], 0, $2;\n"
+    "setp.eq.s32 first_report, old_report, 0;\n"
+    "@first_report st.global.b32 [$0+4], $3;\n"
+    "@first_report st.global.b32 [$0+8], $4;\n"
+    "@first_report st.global.b32 [$0+12], $5; }";
 
 bool tc_nvptx_assert(tc_gen *g, const tc_op *op)
 {

@@ -272,7 +272,8 @@ static bool has_pointers(const tc_op *op)
 {
     bool any = false;
     for (unsigned i = 0; i < op->nin; i++)
-        any |= op->in[i] && tc_type_elem(op->in[i]->type)->kind == TC_PTR;
+        any |= op->in[i] && op->in[i]->type &&
+               tc_type_elem(op->in[i]->type)->kind == TC_PTR;
     for (unsigned i = 0; i < op->nout; i++)
         any |= op->out[i] && op->out[i]->type &&
                tc_type_elem(op->out[i]->type)->kind == TC_PTR;
