@@ -288,8 +288,7 @@ tilec_status tilec_kernel_emit(const tilec_kernel *k, const char *what,
                                char **text, tilec_error *error)
 {
     size_t size;
-    if (what && strcmp(what, "cubin") == 0 && k &&
-        has_form(forms_of(k), what))
+    if (what && strcmp(what, "cubin") == 0 && k && has_form(forms_of(k), what))
         return tc_fail(error, TILEC_USAGE,
                        "a cubin is no text: use tilec_kernel_emit_data");
     return tilec_kernel_emit_data(k, what, text, text ? &size : NULL, error);
