@@ -143,10 +143,10 @@ bool tc_interp_is_atomic(const tc_op *op)
 
 /* Once its completion is known, the elements that a TMA store has written count
  * as if they had always been there. */
-static void forget_bulk(tc_interp *it, struct tc_icell *c, unsigned thread)
+static void forget_bulk(tc_interp *it, struct tc_icell *c, unsigned group)
 {
     const tc_isync *s = &it->sync;
-    unsigned actor = tc_actor_group(tc_interp_group_of(it, thread));
+    unsigned actor = tc_actor_group(group);
     if (c->bulk &&
         tc_interp_knows(it, actor, tc_clock_written(s, c->bulk_group), c->bulk))
         c->bulk = c->write_epoch = c->write_op = 0;
@@ -158,7 +158,7 @@ bool tc_interp_global_read(tc_interp *it, const tc_op *op, const void *p,
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
-    forget_bulk(it, c, thread);
+    forget_bulk(it, c, tc_interp_group_of(it, thread));
     bool own = c->write_thread == thread && since == it->epoch;
     bool ok = true;
     if (c->write_epoch >= since && c->write_op && !own &&
@@ -182,7 +182,7 @@ bool tc_interp_global_write(tc_interp *it, const tc_op *op, const void *p,
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
     bool ok = true;
-    forget_bulk(it, c, thread);
+    forget_bulk(it, c, tc_interp_group_of(it, thread));
     if (c->read_epoch == it->epoch && c->read_thread != thread &&
         !(c->read_atomic && tc_interp_is_atomic(op)))
         ok = tc_interp_find(it, op, it->ops[c->read_op], "read here",
@@ -228,6 +228,7 @@ bool tc_interp_global_bulk_write(tc_interp *it, const tc_op *op, const void *p,
     if (!is_tracked(it, (uintptr_t)p))
         return true;
     struct tc_icell *c = cell_of(it, (uintptr_t)p);
+    forget_bulk(it, c, group);
     bool added = c->write_op && tc_interp_is_atomic(op) &&
                  tc_interp_is_atomic(it->ops[c->write_op]);
     if (c->write_op && !added &&

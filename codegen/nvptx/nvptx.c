@@ -46,7 +46,7 @@ static void init_llvm(void)
     LLVMInitializeNVPTXAsmPrinter();
 }
 
-/* PTX ISA: .L2::cache_hint, since 7.4 (CUDA 11.4). */
+/* PTX ISA: .L2::cache_hint and .L1::no_allocate, since 7.4 (CUDA 11.4). */
 static const char with_policies[] = "+ptx74";
 
 /* Without optimisation every value would be a move, and ptxas spills; the
@@ -159,7 +159,8 @@ static bool optimize(compiler *c)
 
 static bool has_policy(const tc_op *op)
 {
-    return tc_op_hint(op, "evict") != NULL;
+    const char *cache = tc_op_hint(op, "cache");
+    return tc_op_hint(op, "evict") || (cache && strcmp(cache, "none") == 0);
 }
 
 static bool compile(compiler *c)
@@ -274,7 +275,8 @@ static bool link_kernels(tc_llvm_build *b, const tc_target *target,
 {
     bool policies = false;
     for (unsigned i = 0; i < n; i++)
-        policies |= strstr(texts[i], ".L2::cache_hint") != NULL;
+        policies |= strstr(texts[i], ".L2::cache_hint") ||
+                    strstr(texts[i], ".L1::no_allocate");
     if (!make_machine(b, target, policies))
         return false;
     tc_llvm_build_context(b);

@@ -42,3 +42,8 @@ bool tc_stored_code(tc_kind kind, tc_number n, int64_t *code)
     *code = tc_int_wrap(tc_scalar_infos[kind].code, n.i);
     return !n.is_float && n.i >= low && n.i < low + count;
 }
+
+int8_t tc_stored_twice(int64_t code)
+{
+    return (int8_t)(uint8_t)((code & 15) * 17);
+}

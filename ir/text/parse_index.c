@@ -75,9 +75,15 @@ static bool parse_part(tc_parser *p, index_list *list, index_item *item)
     if (!tc_parse_size(p, &item->at) || !tc_parser_expect(p, TC_TOKEN_SIDE))
         return false;
     list->nsides++;
-    return tc_parse_size(p, &item->side) &&
-           (!tc_parser_accept_word(p, "step") ||
-            tc_parse_integer(p, &item->step));
+    if (!tc_parse_size(p, &item->side))
+        return false;
+    if (!tc_parser_accept_word(p, "step"))
+        return true;
+    tc_loc loc = tc_parser_loc(p);
+    return tc_parse_integer(p, &item->step) &&
+           (item->step >= 1 ||
+            tc_error(p->cx, loc, "slice: step %lld, expected a power of two",
+                     (long long)item->step));
 }
 
 /* `offset +: side step 2` of a tensor. */

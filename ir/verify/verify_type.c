@@ -112,6 +112,9 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
                                    "size %lld, expected 0 to 2147483647",
                                    (long long)d->value);
     }
+    const char *problem = contiguous_problem(f, t);
+    if (problem)
+        return problem;
     const tc_dim *unit = t->rank ? t->dims[tc_type_contiguous(t)] : NULL;
     if (tc_kind_is_packed(t->elem->kind) && tc_dim_value(unit) % 2 == 1)
         return tc_arena_printf(&f->module->cx->diag_arena,
@@ -120,7 +123,7 @@ static const char *sizes_problem(const tc_func *f, const tc_type *t)
                                (long long)tc_dim_value(unit));
     if (t->rank == 0 && tc_kind_is_packed(t->elem->kind))
         return "no dim, expected a contiguous one: a byte holds two elements";
-    return contiguous_problem(f, t);
+    return NULL;
 }
 
 /* Of a tile: in registers, one warp digit for the kernel's warps; of a buffer:

@@ -105,11 +105,15 @@ static tilec_parameter_kind param_kind(const tc_type *t)
     return tc_type_is_float(t) ? TILEC_PARAM_FLOAT : TILEC_PARAM_INT;
 }
 
+/* In bytes, where a byte holds two elements (in plans: kernels have ints). */
 static const int64_t *static_shape(tc_arena *a, const tc_type *t)
 {
     int64_t *shape = tc_arena_array(a, int64_t, t->rank);
     for (unsigned i = 0; i < t->rank; i++)
         shape[i] = t->dims[i] ? tc_dim_value(t->dims[i]) : -1;
+    if (t->rank && tc_kind_is_packed(t->elem->kind) &&
+        shape[tc_type_contiguous(t)] > 0)
+        shape[tc_type_contiguous(t)] /= 2;
     return shape;
 }
 

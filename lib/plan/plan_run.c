@@ -89,7 +89,13 @@ static tilec_status compute(struct run *r, const tc_plan_step *s)
     if (op->code == TC_SIZE || op->code == TC_STRIDE) {
         const struct value *t = &r->values[s->in[0]];
         int64_t dim = tc_op_int(op, "dim");
+        const tc_type *type = op->in[0]->type;
+        bool unit = dim == tc_type_contiguous(type);
         out->scalar.i = op->code == TC_SIZE ? t->sizes[dim] : t->strides[dim];
+        /* The host counts bytes. */
+        if (tc_kind_is_packed(type->elem->kind) &&
+            unit == (op->code == TC_SIZE))
+            out->scalar.i *= 2;
         return TILEC_OK;
     }
     if (op->nin <= 3 && tc_eval_op(op, in, &out->scalar))
@@ -364,8 +370,12 @@ static uint64_t pattern_of(const tc_plan_step *s, tc_kind kind)
     if (value->kind == TC_ATTR_NONE)
         return 0;
     int64_t code;
+    if (tc_kind_is_stored(kind) && !tc_stored_code(kind, value->number, &code))
+        return 0;
+    if (tc_kind_is_packed(kind))
+        return (uint8_t)tc_stored_twice(code);
     if (tc_kind_is_stored(kind))
-        return tc_stored_code(kind, value->number, &code) ? (uint64_t)code : 0;
+        return (uint64_t)code;
     tc_scalar x = tc_number_value(value->number, kind);
     return tc_scalar_infos[kind].is_float ? tc_float_to_bits(kind, x.f)
                                           : (uint64_t)x.i;

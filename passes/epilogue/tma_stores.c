@@ -456,6 +456,11 @@ static const char *try_store(tc_tma_stores *s, tc_op *store)
     const char *why = tc_tma_store_why_ordered(s->f->body, store);
     if (why)
         return why;
+    /* Each thread waits for its own copies only. */
+    if (is_repeated(s, store) && !tc_tma_store_moves(s, store) &&
+        tc_warpgroups(s->f->warps) > 1)
+        return "steps of its loop write the same rows, and several warp groups "
+               "do not wait for the copies of each other";
     uint64_t aligned = s->f->aligned;
     const tc_value *tensor = tc_accessed_tensor(store);
     if (may_be_aligned(s, tensor))

@@ -305,8 +305,8 @@ static void find_ragged(tc_placing *s)
             const tc_op *trans = tc_match_op(v, TC_TRANS);
             const tc_op *load = tc_match_op(trans ? trans->in[0] : v, TC_LOAD);
             const tc_value *tensor = load ? tc_accessed_tensor(load) : NULL;
-            if (tensor && tensor->type->contiguous &&
-                tc_is_aligned(s->axes, tensor) &&
+            if (tensor && !tensor->def && tensor->index < 64 &&
+                tensor->type->contiguous && tc_is_aligned(s->axes, tensor) &&
                 !tensor->type->dims[tc_type_contiguous(tensor->type)])
                 s->f->ragged |= (uint64_t)1 << tensor->index;
         }

@@ -281,7 +281,7 @@ static tc_value *clone_load(struct frame *f, tc_op *op, tc_value **in,
     tc_op_set_attr(load, "boundary", *tc_op_attr(op, "boundary"));
     tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
     tc_op_copy_hints(load, op);
-    return tc_build_op(&f->b, load, NULL);
+    return tc_build_op(&f->b, load, op->out[0]->type);
 }
 
 static tc_value *clone(struct frame *f, tc_op *op, unsigned k)

@@ -196,6 +196,7 @@ static void lower_dot(lowering *s, tc_op *op)
         tc_op_set_word(op, "unsigned", words[n]);
 }
 
+/* Both elements of a byte outside of a packed tensor are the pad. */
 static void lower_pad(lowering *s, tc_op *op)
 {
     const tc_attr *pad = tc_op_attr(op, "pad");
@@ -204,6 +205,8 @@ static void lower_pad(lowering *s, tc_op *op)
     if (pad->kind == TC_ATTR_NONE || !tc_kind_is_stored(kind) ||
         !tc_stored_code(kind, pad->number, &code))
         return;
+    if (op->code != TC_TAKE && is_packed(s, op->in[0]))
+        code = tc_stored_twice(code);
     tc_attr value = *pad;
     value.number = (tc_number){.i = code};
     tc_op_set_attr(op, "pad", value);
@@ -312,13 +315,29 @@ static void rewrite(lowering *s, tc_arena *scratch, tc_region *r)
         rules[ops[n]->code](s, ops[n]);
 }
 
+/* Masks are of elements, of which a byte holds two. */
+static bool has_no_mask(const lowering *s, const tc_op *op)
+{
+    unsigned mask = op->code == TC_LOAD ? 1 : 2;
+    return op->nin <= mask ||
+           tc_error(s->cx, op->loc,
+                    "%s: a mask, expected none: a byte holds two elements; "
+                    "select after the load, or store whole bytes",
+                    tc_op_name(op));
+}
+
 static bool check_windows(const lowering *s)
 {
     bool ok = true;
     tc_each_nested (op, s->f->body) {
         bool window = op->code == TC_BLOCK || op->code == TC_ADVANCE;
-        if (window && is_packed(s, op->in[0]))
+        bool access = op->code == TC_LOAD || op->code == TC_STORE;
+        if (!op->nin || !is_packed(s, op->in[0]))
+            continue;
+        if (window)
             ok &= tc_packed_is_whole(s->axes, op);
+        else if (access)
+            ok &= has_no_mask(s, op);
     }
     return ok;
 }

@@ -450,7 +450,7 @@ static double taken(const step *t, const double *in, int index)
     int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
     coordinates(t->to, index, to);
     for (int i = 0; i < t->from.rank; i++)
-        at[i] = t->kind == TAKE || i < t->axis ? to[i] : to[i - 1];
+        at[i] = t->kind == TAKE || i <= t->axis ? to[i] : to[i - 1];
     at[t->axis] = t->kind == TAKE ? index_taken(t, index) : t->at;
     bool inside = at[t->axis] >= 0 && at[t->axis] < t->from.side[t->axis];
     return inside ? in[index_of(t->from, at)] : PAD;
