@@ -127,6 +127,21 @@ class Plans(unittest.TestCase):
         self.assertEqual([s.is_empty for s in p.steps], [True, False, True])
         self.assertEqual(p.gathered.needed, ((20, 40),))
 
+    def test_calls_leave_out_unseen_keys(self):
+        """Documents of 20: a run's call begins at the first run of keys that it
+        sees, and ends after the last one."""
+        parts = [[(0, 10), (30, 40), (50, 60)], [(10, 30), (40, 50)]]
+        p = plan_of(parts, 60, 0, lambda q, k: k <= q and q // 20 == k // 20)
+        self.assertEqual(p.gathered.needed, ((0, 60),))
+        self.assertEqual(
+            [(c.rows, c.keys, c.q_offset, c.k_offset) for c in p.gathered.calls],
+            [((0, 10), (0, 10), 0, 0), ((10, 20), (10, 40), 30, 10),
+             ((20, 30), (40, 60), 50, 40)])
+        p = plan_of(parts, 60, 0, lambda q, k:
+                    not 10 <= k < 50 or 30 <= q < 40)
+        self.assertEqual([(c.keys, c.is_full) for c in p.gathered.calls],
+                         [((0, 60), False), ((0, 60), True), ((0, 60), False)])
+
     def test_many_runs_take_maps(self):
         chunks = [(i, i + 2) for i in range(0, 40, 2)]
         parts = [chunks[r::2] for r in range(2)]

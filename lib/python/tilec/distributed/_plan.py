@@ -63,10 +63,12 @@ class Plan:
         return tuple(run for run in self.kv.parts[k] if any(
             self._seen[own, run] for own in self.sharding.parts[q]))
 
-    def _parts_of(self, run):
-        """The runs of the kv sharding that make up a run of a step."""
-        return [other for part in self.kv.parts for other in part
-                if run[0] <= other[0] and other[1] <= run[1]]
+    def _seen_parts(self, queries, keys):
+        """The runs of the kv sharding in this run of a step of which the
+        queries see some keys: a call leaves out what is before and after."""
+        return sorted(other for part in self.kv.parts for other in part
+                      if keys[0] <= other[0] and other[1] <= keys[1] and
+                      self._seen[queries, other])
 
     def _step(self, needed):
         calls, at = [], 0
@@ -75,12 +77,14 @@ class Plan:
         for a, b, row in self.sharding.rows(self.sharding.rank):
             at = 0
             for c, d in needed:
-                parts = self._parts_of((c, d))
-                if any(self._seen[(a, b), other] for other in parts):
-                    full = not any(self._hides[(a, b), other]
-                                   for other in parts)
-                    calls.append(Call((row, row + b - a), (at, at + d - c),
-                                      full, a, c))
+                parts = self._seen_parts((a, b), (c, d))
+                if parts:
+                    first, last = parts[0][0], parts[-1][1]
+                    full = last - first == sum(y - x for x, y in parts) and \
+                        not any(self._hides[(a, b), other] for other in parts)
+                    calls.append(Call((row, row + b - a),
+                                      (at + first - c, at + last - c),
+                                      full, a, first))
                 at += d - c
         if not self._has_score:
             calls = _joined(_joined(calls, "keys", "rows"), "rows", "keys")
