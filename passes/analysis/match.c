@@ -90,6 +90,16 @@ tc_value *tc_build_int_const(tc_builder *b, const tc_type *type, int64_t i)
     return tc_build_const(b, type, (tc_scalar){.i = i});
 }
 
+tc_value *tc_build_i32(tc_builder *b, int64_t i)
+{
+    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I32), i);
+}
+
+tc_value *tc_build_i64(tc_builder *b, int64_t i)
+{
+    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I64), i);
+}
+
 tc_value *tc_build_like(tc_builder *b, const tc_op *op, tc_value *const *in,
                         const tc_type *type)
 {
@@ -114,6 +124,16 @@ tc_value *tc_build_binary(tc_builder *b, tc_opcode code, tc_value *x,
     return tc_build(b, code, 2, in, NULL);
 }
 
+tc_value *tc_build_with(tc_builder *b, tc_opcode code, tc_value *x, int64_t i)
+{
+    return tc_build_binary(b, code, x, tc_build_int_const(b, x->type, i));
+}
+
+tc_value *tc_build_both(tc_builder *b, tc_value *x, tc_value *y)
+{
+    return x && y ? tc_build_binary(b, TC_AND, x, y) : x ? x : y;
+}
+
 tc_value *tc_build_cmp(tc_builder *b, const char *pred, tc_value *x,
                        tc_value *y)
 {
@@ -127,4 +147,84 @@ tc_value *tc_build_select(tc_builder *b, tc_value *condition, tc_value *x,
 {
     tc_value *in[] = {condition, x, y};
     return tc_build(b, TC_SELECT, 3, in, NULL);
+}
+
+const tc_type *tc_build_type(const tc_builder *b, const tc_type *like,
+                             tc_kind elem)
+{
+    tc_context *cx = b->func->module->cx;
+    return tc_type_with_elem(cx, like, tc_type_scalar(cx, elem));
+}
+
+const tc_type *tc_bits_type(tc_context *cx, const tc_type *t)
+{
+    const tc_type *elem = tc_type_elem(t);
+    if (!tc_scalar_infos[elem->kind].is_float)
+        return t;
+    static const tc_kind kinds[] = {
+        [1] = TC_I8, [2] = TC_I16, [4] = TC_I32, [8] = TC_I64};
+    return tc_type_with_elem(cx, t,
+                             tc_type_scalar(cx, kinds[tc_type_bytes(elem)]));
+}
+
+tc_value *tc_build_cast(tc_builder *b, tc_value *v, tc_kind elem)
+{
+    const tc_type *type = tc_build_type(b, v->type, elem);
+    return v->type == type ? v : tc_build(b, TC_CAST, 1, &v, type);
+}
+
+tc_value *tc_build_bitcast(tc_builder *b, tc_value *v, const tc_type *type)
+{
+    return v->type == type ? v : tc_build(b, TC_BITCAST, 1, &v, type);
+}
+
+tc_value *tc_build_spread(tc_builder *b, tc_value *v, const tc_type *like)
+{
+    if (like->kind != TC_TILE)
+        return v;
+    tc_context *cx = b->func->module->cx;
+    return tc_build(b, TC_SPLAT, 1, &v, tc_type_with_elem(cx, like, v->type));
+}
+
+tc_value *tc_build_at(tc_builder *b, tc_opcode code, tc_value *v,
+                      const char *attr, int64_t i)
+{
+    tc_op *op = tc_op_new(b->func, code, b->loc, v ? 1 : 0, &v, 0);
+    tc_op_set_int(op, attr, i);
+    return tc_build_op(b, op, NULL);
+}
+
+tc_value *tc_build_reduce(tc_builder *b, tc_value *v, unsigned axis,
+                          const char *kind)
+{
+    tc_op *op = tc_op_new(b->func, TC_REDUCE, b->loc, 1, &v, 0);
+    tc_op_set_int(op, "axis", axis);
+    tc_op_set_word(op, "kind", kind);
+    return tc_build_op(b, op, NULL);
+}
+
+tc_value *tc_build_range(tc_builder *b, const tc_dim *n)
+{
+    tc_context *cx = b->func->module->cx;
+    const tc_type *i32 = tc_type_scalar(cx, TC_I32);
+    return tc_build(b, TC_RANGE, 0, NULL,
+                    tc_type_shaped(cx, TC_TILE, 1, &n, i32));
+}
+
+tc_value *tc_build_along(tc_builder *b, tc_value *line, unsigned axis,
+                         const tc_type *like)
+{
+    const tc_type *type =
+        tc_type_with_elem(b->func->module->cx, like, tc_type_elem(line->type));
+    for (unsigned i = 0; i < like->rank; i++)
+        if (i != axis)
+            line = tc_build_at(b, TC_EXPAND_DIMS, line, "axis", i);
+    return line->type == type ? line
+                              : tc_build(b, TC_BROADCAST, 1, &line, type);
+}
+
+tc_value *tc_build_smem_index(tc_builder *b, tc_value *ring, tc_value *index)
+{
+    tc_value *in[] = {ring, index};
+    return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }

@@ -18,27 +18,9 @@ const tc_type *tc_exact_bins(tc_context *cx, const tc_type *tensor)
 
 /* ---- Adding ---- */
 
-static tc_value *int_like(tc_builder *b, const tc_value *like, int64_t i)
-{
-    return tc_build_int_const(b, like->type, i);
-}
-
-static tc_value *by_int(tc_builder *b, tc_opcode code, tc_value *x, int64_t i)
-{
-    return tc_build_binary(b, code, x, int_like(b, x, i));
-}
-
 static tc_value *is(tc_builder *b, const char *pred, tc_value *x, int64_t i)
 {
-    return tc_build_cmp(b, pred, x, int_like(b, x, i));
-}
-
-static tc_value *with_elem(tc_builder *b, tc_opcode code, tc_value *v,
-                           tc_kind kind)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_build(b, code, 1, &v,
-                    tc_type_with_elem(cx, v->type, tc_type_scalar(cx, kind)));
+    return tc_build_cmp(b, pred, x, tc_build_int_const(b, x->type, i));
 }
 
 /* A float in parts. */
@@ -50,30 +32,35 @@ struct parts {
 
 static struct parts take_apart(tc_builder *b, tc_value *g)
 {
-    tc_value *bits = with_elem(b, TC_BITCAST, g, TC_I32);
-    tc_value *exponent = by_int(b, TC_AND, by_int(b, TC_SHRU, bits, 23), 0xff);
-    tc_value *fraction = by_int(b, TC_AND, bits, 0x7fffff);
-    tc_value *whole = by_int(b, TC_OR, fraction, 0x800000);
+    tc_value *bits =
+        tc_build_bitcast(b, g, tc_bits_type(b->func->module->cx, g->type));
+    tc_value *exponent =
+        tc_build_with(b, TC_AND, tc_build_with(b, TC_SHRU, bits, 23), 0xff);
+    tc_value *fraction = tc_build_with(b, TC_AND, bits, 0x7fffff);
+    tc_value *whole = tc_build_with(b, TC_OR, fraction, 0x800000);
     /* Denormals have the smallest exponent, and no leading one. */
     tc_value *denormal = is(b, "eq", exponent, 0);
     tc_value *digits = tc_build_select(b, denormal, fraction, whole);
-    tc_value *scale = by_int(b, TC_SUB, by_int(b, TC_MAX, exponent, 1), 1);
-    tc_value *wide = with_elem(b, TC_CAST, digits, TC_I64);
+    tc_value *scale =
+        tc_build_with(b, TC_SUB, tc_build_with(b, TC_MAX, exponent, 1), 1);
+    tc_value *wide = tc_build_cast(b, digits, TC_I64);
     tc_value *shift =
-        with_elem(b, TC_CAST, by_int(b, TC_AND, scale, 7), TC_I64);
+        tc_build_cast(b, tc_build_with(b, TC_AND, scale, 7), TC_I64);
     struct parts p = {.negative = is(b, "lt", bits, 0),
                       .special = is(b, "eq", exponent, 0xff)};
     tc_value *number = tc_build_binary(b, TC_SHL, wide, shift);
     number = tc_build_select(b, p.negative, tc_build_unary(b, TC_NEG, number),
                              number);
-    tc_value *infinity =
-        tc_build_select(b, p.negative, int_like(b, number, (int64_t)1 << 40),
-                        int_like(b, number, 1 << 20));
-    tc_value *count = tc_build_select(b, is(b, "ne", fraction, 0),
-                                      int_like(b, number, 1), infinity);
-    tc_value *bin = by_int(b, TC_SHR, scale, 3);
+    tc_value *infinity = tc_build_select(
+        b, p.negative, tc_build_int_const(b, number->type, (int64_t)1 << 40),
+        tc_build_int_const(b, number->type, 1 << 20));
+    tc_value *count =
+        tc_build_select(b, is(b, "ne", fraction, 0),
+                        tc_build_int_const(b, number->type, 1), infinity);
+    tc_value *bin = tc_build_with(b, TC_SHR, scale, 3);
     p.number = tc_build_select(b, p.special, count, number);
-    p.bin = tc_build_select(b, p.special, int_like(b, bin, TC_BINS - 1), bin);
+    p.bin = tc_build_select(b, p.special,
+                            tc_build_int_const(b, bin->type, TC_BINS - 1), bin);
     return p;
 }
 
@@ -81,7 +68,7 @@ void tc_exact_add(tc_builder *b, tc_value *at, tc_value *stride, tc_value *g,
                   tc_value *condition)
 {
     struct parts p = take_apart(b, g);
-    tc_value *offset = with_elem(b, TC_CAST, p.bin, TC_I64);
+    tc_value *offset = tc_build_cast(b, p.bin, TC_I64);
     if (offset->type != stride->type)
         stride = tc_build(b, TC_SPLAT, 1, &stride, offset->type);
     offset = tc_build_binary(b, TC_MUL, offset, stride);

@@ -70,12 +70,6 @@ static tc_value *slot_of(tc_late *l, tc_builder *b, tc_value *count)
     return tc_build_binary(b, TC_AND, count, int_of(l, b, 1));
 }
 
-static tc_value *in_slot(tc_builder *b, tc_value *ring, tc_value *slot)
-{
-    tc_value *in[] = {ring, slot};
-    return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
-}
-
 /* mbarriers order these. */
 static void by_mbarrier(tc_op *op)
 {
@@ -85,7 +79,7 @@ static void by_mbarrier(tc_op *op)
 static void put_vote(tc_builder *b, tc_late *l, tc_value *count, tc_value *vote)
 {
     tc_value *slot = slot_of(l, b, count);
-    tc_value *store[] = {in_slot(b, l->votes, slot), vote};
+    tc_value *store[] = {tc_build_smem_index(b, l->votes, slot), vote};
     tc_value *arrive[] = {l->voted, slot};
     by_mbarrier(tc_build_effect(b, TC_SMEM_STORE, 2, store));
     tc_op_set_word(tc_build_effect(b, TC_MBARRIER_ARRIVE, 2, arrive), "scope",
@@ -99,7 +93,7 @@ static tc_value *get_votes(tc_builder *b, tc_late *l, tc_value *count)
     tc_value *phase = tc_build_binary(b, TC_SHRU, count, one);
     tc_value *wait[] = {l->voted, slot, tc_build_binary(b, TC_AND, phase, one)};
     tc_build_effect(b, TC_MBARRIER_WAIT, 3, wait);
-    tc_value *box = in_slot(b, l->votes, slot);
+    tc_value *box = tc_build_smem_index(b, l->votes, slot);
     const tc_layout *all = tc_gathered_layout(l->cx, l->part->layout, 0);
     tc_value *votes = tc_build(b, TC_SMEM_LOAD, 1, &box,
                                tc_type_with_layout(l->cx, l->part, all));
@@ -261,7 +255,8 @@ static void vote_in_step(tc_late *l)
     b.loc = l->branch->loc;
     tc_value *count = yield->in[l->count], *slot = slot_of(l, &b, count);
     for (unsigned i = 0; i < l->nkept; i++) {
-        tc_value *in[] = {in_slot(&b, l->boxes[i], slot), l->kept[i]};
+        tc_value *in[] = {tc_build_smem_index(&b, l->boxes[i], slot),
+                          l->kept[i]};
         tc_build_effect(&b, TC_SMEM_STORE_SCALAR, 2, in);
     }
     put_vote(&b, l, count, own_vote(l, &b));
@@ -338,7 +333,7 @@ static void take_along(tc_late *l, tc_value *slot)
     tc_builder b = tc_builder_before(first);
     b.loc = l->branch->loc;
     for (unsigned i = 0; i < l->nkept; i++) {
-        tc_value *box = in_slot(&b, l->boxes[i], slot);
+        tc_value *box = tc_build_smem_index(&b, l->boxes[i], slot);
         tc_value *v = tc_build(&b, TC_SMEM_LOAD_SCALAR, 1, &box, NULL);
         v->name = l->kept[i]->name;
         tc_map_set(&known, l->kept[i], v);

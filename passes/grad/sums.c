@@ -133,23 +133,18 @@ static void sum_axes(struct sum *s, tc_builder *b, unsigned axes)
             s->value = sum_axis(s, b, i);
 }
 
-static tc_value *zero(tc_builder *b, const tc_type *type)
-{
-    return tc_build_const(b, type, (tc_scalar){0});
-}
-
 /* Hands the value out of the op that holds it, as one more result. */
 static tc_op *carry_out(struct sum *s, tc_op *op, unsigned region)
 {
     if (op->code == TC_IF) {
         tc_region *other = op->regions[1 - region];
         tc_builder b = tc_builder_before(tc_region_terminator(other));
-        tc_value *none = zero(&b, s->value->type);
+        tc_value *none = tc_build_int_const(&b, s->value->type, 0);
         return tc_slots_add_result(op, region, s->value, none);
     }
     tc_builder b = tc_builder_before(op);
     b.loc = s->call->loc;
-    tc_value *none = zero(&b, s->value->type);
+    tc_value *none = tc_build_int_const(&b, s->value->type, 0);
     const char *name = s->tensor->name;
     tc_op *now = tc_slots_add(op, 1, &none, &name);
     unsigned slot = now->nout - 1;
@@ -179,39 +174,16 @@ static tc_op *carry_past_loop(struct sum *s)
 
 /* ---- To memory ---- */
 
-static tc_value *as_int64(tc_builder *b, tc_value *v)
-{
-    tc_context *cx = b->func->module->cx;
-    const tc_type *type =
-        tc_type_with_elem(cx, v->type, tc_type_scalar(cx, TC_I64));
-    return v->type == type ? v : tc_build(b, TC_CAST, 1, &v, type);
-}
-
-static tc_value *spread(tc_builder *b, tc_value *v, const tc_type *like)
-{
-    if (like->kind != TC_TILE)
-        return v;
-    const tc_type *type = tc_type_with_elem(b->func->module->cx, like, v->type);
-    return tc_build(b, TC_SPLAT, 1, &v, type);
-}
-
-static tc_value *of_dim(tc_builder *b, tc_opcode code, tc_value *tensor,
-                        unsigned dim)
-{
-    tc_op *op = tc_op_new(b->func, code, b->loc, 1, &tensor, 0);
-    tc_op_set_int(op, "dim", dim);
-    return tc_build_op(b, op, NULL);
-}
-
 /* Is the index one of the dim's? */
 static tc_value *in_range(tc_builder *b, tc_value *tensor, unsigned dim,
                           tc_value *index)
 {
-    tc_value *size = as_int64(b, of_dim(b, TC_SIZE, tensor, dim));
+    tc_value *size =
+        tc_build_cast(b, tc_build_at(b, TC_SIZE, tensor, "dim", dim), TC_I64);
     tc_value *none = tc_build_int_const(b, index->type, 0);
     tc_value *in[] = {
         tc_build_cmp(b, "ge", index, none),
-        tc_build_cmp(b, "lt", index, spread(b, size, index->type))};
+        tc_build_cmp(b, "lt", index, tc_build_spread(b, size, index->type))};
     return tc_build(b, TC_AND, 2, in, NULL);
 }
 
@@ -221,18 +193,19 @@ void tc_gradient_scatter(tc_builder *b, tc_value *tensor, unsigned n,
 {
     tc_value *inside = condition;
     tc_value *at = tc_build(b, TC_BASE, 1, &tensor, NULL);
-    at = spread(b, at, g->type);
+    at = tc_build_spread(b, at, g->type);
     for (unsigned i = 0; i < n; i++) {
-        tc_value *index = as_int64(b, indices[i]);
-        tc_value *stride = of_dim(b, TC_STRIDE, tensor, i);
-        tc_value *offset =
-            tc_build_binary(b, TC_MUL, index, spread(b, stride, index->type));
+        tc_value *index = tc_build_cast(b, indices[i], TC_I64);
+        tc_value *stride = tc_build_at(b, TC_STRIDE, tensor, "dim", i);
+        tc_value *offset = tc_build_binary(
+            b, TC_MUL, index, tc_build_spread(b, stride, index->type));
         tc_value *ok = in_range(b, tensor, i, index);
         at = tc_build_binary(b, TC_PTR_ADD, at, offset);
-        inside = inside ? tc_build_binary(b, TC_AND, inside, ok) : ok;
+        inside = tc_build_both(b, inside, ok);
     }
     if (tensor->type->elem->kind == TC_I64) {
-        tc_value *stride = of_dim(b, TC_STRIDE, tensor, tensor->type->rank - 1);
+        tc_value *stride =
+            tc_build_at(b, TC_STRIDE, tensor, "dim", tensor->type->rank - 1);
         tc_exact_add(b, at, stride, g, inside);
         return;
     }

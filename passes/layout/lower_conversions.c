@@ -36,6 +36,7 @@
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
+#include "passes/analysis/match.h"
 #include "passes/analysis/nesting.h"
 #include "passes/instructions/wgmma.h"
 #include "passes/layout/conversion_scratch.h"
@@ -186,18 +187,12 @@ static bool needs_wide(const tc_op *op)
            tc_kind_is_narrow(elem->kind);
 }
 
-static tc_value *cast_like(tc_builder *b, tc_value *x, const tc_type *elem)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_build(b, TC_CAST, 1, &x, tc_type_with_elem(cx, x->type, elem));
-}
-
 static void replace_results(tc_builder *b, tc_op *op, tc_op *with, bool wide)
 {
     for (unsigned i = 0; i < op->nin; i++) {
         tc_value *v = with->out[i];
         if (wide)
-            v = cast_like(b, v, tc_type_elem(op->out[i]->type));
+            v = tc_build_cast(b, v, tc_type_elem(op->out[i]->type)->kind);
         /* The same elements in the same threads, maybe in other registers. */
         if (v->type != op->out[i]->type)
             v = tc_build(b, TC_CONVERT_LAYOUT, 1, &v, op->out[i]->type);
@@ -245,8 +240,7 @@ static void lower_across_warps(struct lowering *s, tc_op *op)
     tc_builder b = tc_builder_before(op);
     tc_value **in = tc_arena_array(s->env->scratch, tc_value *, op->nin);
     for (unsigned i = 0; i < op->nin; i++)
-        in[i] = wide ? cast_like(&b, op->in[i], tc_type_scalar(cx, TC_F32))
-                     : op->in[i];
+        in[i] = wide ? tc_build_cast(&b, op->in[i], TC_F32) : op->in[i];
     tc_op *within = combine_like(&b, op, in, true);
     const tc_layout *to = tc_gathered_layout(cx, parts, axis);
     tc_value **totals = within->out + (scans ? op->nin : 0);

@@ -202,30 +202,12 @@ static void retype_region(padding *p, const tc_region *r)
 /* ---- Masks ---- */
 
 /* In which lanes of a tile like this an axis holds what it held before. */
-static tc_value *mask_along(padding *p, tc_builder *b, const tc_type *like,
-                            unsigned axis, int64_t length)
+static tc_value *mask_along(tc_builder *b, const tc_type *like, unsigned axis,
+                            int64_t length)
 {
-    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
-    const tc_type *row =
-        tc_type_shaped(p->cx, TC_TILE, 1, &like->dims[axis], i32);
-    tc_value *at = tc_build(b, TC_RANGE, 0, NULL, row);
-    tc_value *end = tc_build_int_const(b, row, length);
-    tc_value *on = tc_build_cmp(b, "lt", at, end);
-    for (unsigned i = 0; i < like->rank; i++) {
-        if (i == axis)
-            continue;
-        tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &on, 0);
-        tc_op_set_int(expand, "axis", i);
-        on = tc_build_op(b, expand, NULL);
-    }
-    const tc_type *type =
-        tc_type_with_elem(p->cx, like, tc_type_scalar(p->cx, TC_I1));
-    return on->type == type ? on : tc_build(b, TC_BROADCAST, 1, &on, type);
-}
-
-static tc_value *both(tc_builder *b, tc_value *x, tc_value *y)
-{
-    return x && y ? tc_build_binary(b, TC_AND, x, y) : x ? x : y;
+    tc_value *at = tc_build_range(b, like->dims[axis]);
+    tc_value *end = tc_build_int_const(b, at->type, length);
+    return tc_build_along(b, tc_build_cmp(b, "lt", at, end), axis, like);
 }
 
 /* Does the tensor of a block end with the side, or before? */
@@ -271,7 +253,8 @@ static tc_value *mask_of(padding *p, tc_op *op, const tc_value *tile)
         if (ends_with(op, i, length))
             add_boundary(op, i);
         else
-            mask = both(&b, mask, mask_along(p, &b, tile->type, i, length));
+            mask =
+                tc_build_both(&b, mask, mask_along(&b, tile->type, i, length));
     }
     return mask;
 }
@@ -308,7 +291,7 @@ static void mask_access(padding *p, tc_op *op)
     tc_value *mask = mask_of(p, op, tile);
     tc_builder b = tc_builder_before(op);
     if (mask && op->nin > at)
-        tc_op_set_in(op, at, both(&b, op->in[at], mask));
+        tc_op_set_in(op, at, tc_build_both(&b, op->in[at], mask));
     else if (mask)
         replace_with_mask(p, op, mask);
 }
@@ -350,7 +333,7 @@ static void mask_reduce(padding *p, tc_op *op)
         if (!is_padded(p, v, axis))
             continue;
         int64_t length = tc_side_of(&p->sides, v, axis)->length;
-        tc_value *on = mask_along(p, &b, v->type, axis, length);
+        tc_value *on = mask_along(&b, v->type, axis, length);
         tc_scalar x = neutral_of(p, op, tc_lane_kind(v));
         x.f = tc_kind_is_float(tc_lane_kind(v))
                   ? tc_round_to(tc_lane_kind(v), x.f)
@@ -430,9 +413,8 @@ static tc_value *presence_of(padding *p, tc_builder *b, const tc_value *v,
                              unsigned axis)
 {
     int64_t length = tc_side_of(&p->sides, v, axis)->length;
-    tc_value *on = mask_along(p, b, v->type, axis, length);
-    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
-    return tc_build(b, TC_CAST, 1, &on, tc_type_with_elem(p->cx, v->type, i32));
+    tc_value *on = mask_along(b, v->type, axis, length);
+    return tc_build_cast(b, on, TC_I32);
 }
 
 static void mask_combiner(padding *p, tc_op *op)
@@ -451,8 +433,7 @@ static void mask_combiner(padding *p, tc_op *op)
     const tc_type *types[MAX_REDUCED];
     for (unsigned i = 0; i < n; i++)
         types[i] = op->out[i]->type;
-    const tc_type *i32 = tc_type_scalar(p->cx, TC_I32);
-    types[n] = tc_type_with_elem(p->cx, types[0], i32);
+    types[n] = tc_build_type(&b, types[0], TC_I32);
     tc_op_set_results(new, n + 1, types);
     combine_region(op, new);
     tc_op_insert(new, op->parent, op);

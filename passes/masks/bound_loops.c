@@ -30,12 +30,6 @@
 
 /* ---- The loop's ends ---- */
 
-static tc_value *as_i64(tc_builder *b, tc_value *v)
-{
-    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
-    return tc_build(b, TC_CAST, 1, &v, i64);
-}
-
 static void set_end(tc_loop *l, unsigned index, tc_value *v)
 {
     const tc_type *type = l->op->in[index]->type;
@@ -49,7 +43,8 @@ static void set_end(tc_loop *l, unsigned index, tc_value *v)
 static void cut(tc_loop *l, tc_hull hull)
 {
     tc_builder *b = &l->before;
-    tc_value *lo = as_i64(b, l->op->in[0]), *hi = as_i64(b, l->op->in[1]);
+    tc_value *lo = tc_build_cast(b, l->op->in[0], TC_I64),
+             *hi = tc_build_cast(b, l->op->in[1], TC_I64);
     if (hull.high)
         set_end(l, 1,
                 tc_build_binary(b, TC_MIN, hi,
@@ -60,9 +55,8 @@ static void cut(tc_loop *l, tc_hull hull)
         b, TC_MAX, tc_build_binary(b, TC_MIN, hull.low, hi), lo);
     /* Rounds the lower end up to the next step; beyond the end no step is
      * left. */
-    tc_value *step = as_i64(b, l->op->in[2]);
-    tc_value *most =
-        tc_build_binary(b, TC_SUB, step, tc_build_int(b, step->type, 1));
+    tc_value *step = tc_build_cast(b, l->op->in[2], TC_I64);
+    tc_value *most = tc_build_with(b, TC_SUB, step, 1);
     tc_value *n = tc_build_binary(b, TC_SUB, first, lo);
     n = tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_ADD, n, most), step);
     tc_value *start =

@@ -102,12 +102,6 @@ static const tc_op *match_below(tc_value *v, tc_positions *at)
     return NULL;
 }
 
-static tc_value *as_i64(tc_builder *b, tc_value *v)
-{
-    return tc_build(b, TC_CAST, 1, &v,
-                    tc_type_scalar(b->func->module->cx, TC_I64));
-}
-
 /* Does v hold in all lanes because its last position is below the limit, which
  * i64 tells without wrapping? Positions before it do not wrap then. NULL: v is
  * no such comparison. */
@@ -117,11 +111,10 @@ static tc_value *last_is_below(tc_builder *b, tc_value *v)
     const tc_op *cmp = match_below(v, &at);
     if (!cmp)
         return NULL;
-    tc_value *last = as_i64(b, at.base);
-    last = tc_build_binary(b, TC_ADD, last,
-                           tc_build_int_const(b, last->type, at.n - 1));
+    tc_value *last = tc_build_cast(b, at.base, TC_I64);
+    last = tc_build_with(b, TC_ADD, last, at.n - 1);
     return tc_build_cmp(b, tc_op_word(cmp, "pred"), last,
-                        as_i64(b, cmp->in[1]->def->in[0]));
+                        tc_build_cast(b, cmp->in[1]->def->in[0], TC_I64));
 }
 
 /* An i1: v holds in all lanes. NULL: nothing is known of v. */
@@ -141,11 +134,6 @@ static bool is_of_floats(const tc_value *v)
         v = v->def->in[0];
     const tc_op *cmp = tc_match_op(v, TC_CMP);
     return cmp && tc_has_float_lanes(cmp->in[0]);
-}
-
-static tc_value *joined(tc_builder *b, tc_value *v, tc_value *also)
-{
-    return v ? tc_build_binary(b, TC_AND, v, also) : also;
 }
 
 static bool branch_on_sure(tc_pass_env *env, tc_op *select)
@@ -169,9 +157,9 @@ static bool branch_on_sure(tc_pass_env *env, tc_op *select)
         if (!q && is_of_floats(parts.all[i]))
             return false; /* what was built is dead */
         if (q)
-            question = joined(&b, question, q);
+            question = tc_build_both(&b, question, q);
         tc_value **to = q ? &sure : &rest;
-        *to = joined(&b, *to, parts.all[i]);
+        *to = tc_build_both(&b, *to, parts.all[i]);
     }
     if (!sure || !rest)
         return false; /* what was built is dead */

@@ -95,7 +95,7 @@ static tc_value *all_of(tc_builder *b, const tc_mask_parts *parts, bool lower)
         if (is_lower(&parts->all[i]) != lower)
             continue;
         tc_value *c = condition_of(b, &parts->all[i], parts->axis);
-        v = v ? tc_build_binary(b, TC_AND, v, c) : c;
+        v = tc_build_both(b, v, c);
     }
     return v;
 }
@@ -121,11 +121,6 @@ static bool split(tc_pass_env *env, tc_op *select)
 }
 
 /* ---- limit-masks ---- */
-
-static tc_value *constant_like(tc_builder *b, tc_value *v, int64_t c)
-{
-    return tc_build_int_const(b, v->type, c);
-}
 
 static bool is_ready(const tc_mask_parts *parts, const tc_op *before)
 {
@@ -155,10 +150,7 @@ static tc_builder earliest(tc_op *op, const tc_mask_parts *parts)
 static tc_value *term(tc_builder *b, tc_value *v, unsigned axis,
                       const tc_type *mask)
 {
-    v = tc_without_axis(b, v, axis, mask);
-    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
-    return tc_build(b, TC_CAST, 1, &v,
-                    tc_type_with_elem(b->func->module->cx, v->type, i64));
+    return tc_build_cast(b, tc_without_axis(b, v, axis, mask), TC_I64);
 }
 
 /* The limit, as i32: positions are 0 or more, and an i32 holds them. */
@@ -170,13 +162,11 @@ static tc_value *limit_value(tc_builder *b, const tc_mask_limit *l,
         v = tc_build_binary(b, TC_ADD, v, term(b, l->plus, axis, mask));
     if (l->minus)
         v = tc_build_binary(b, TC_SUB, v, term(b, l->minus, axis, mask));
-    v = tc_build_binary(b, TC_ADD, v, constant_like(b, v, l->constant));
+    v = tc_build_with(b, TC_ADD, v, l->constant);
     int64_t low = l->is_upper ? -1 : 0;
-    v = tc_build_binary(b, TC_MAX, v, constant_like(b, v, low));
-    v = tc_build_binary(b, TC_MIN, v, constant_like(b, v, INT32_MAX));
-    const tc_type *i32 = tc_type_scalar(b->func->module->cx, TC_I32);
-    return tc_build(b, TC_CAST, 1, &v,
-                    tc_type_with_elem(b->func->module->cx, v->type, i32));
+    v = tc_build_with(b, TC_MAX, v, low);
+    v = tc_build_with(b, TC_MIN, v, INT32_MAX);
+    return tc_build_cast(b, v, TC_I32);
 }
 
 /* The strictest limit on that side; NULL: there is none. */
@@ -200,20 +190,12 @@ static tc_value *comparison(tc_builder *b, const tc_positions *at,
                             tc_value *limit, bool upper, unsigned axis,
                             const tc_type *mask)
 {
-    const tc_type *i32 = tc_type_elem(limit->type);
-    tc_value *range = tc_build(b, TC_RANGE, 0, NULL,
-                               tc_type_shaped(b->func->module->cx, TC_TILE, 1,
-                                              &mask->dims[axis], i32));
+    tc_value *range = tc_build_range(b, mask->dims[axis]);
     tc_value *base = tc_build(b, TC_SPLAT, 1, &at->base, limit->type);
     limit = tc_build_binary(b, TC_SUB, limit, base);
     range = tc_with_axis(b, range, 1 - axis, mask);
     limit = tc_with_axis(b, limit, axis, mask);
     return tc_build_cmp(b, upper ? "le" : "ge", range, limit);
-}
-
-static tc_value *and_also(tc_builder *b, tc_value *v, tc_value *also)
-{
-    return v && also ? tc_build_binary(b, TC_AND, v, also) : v ? v : also;
 }
 
 static bool limit(tc_pass_env *env, tc_op *select)
@@ -235,11 +217,12 @@ static bool limit(tc_pass_env *env, tc_op *select)
         return false; /* this has been done */
     for (unsigned i = 0; i < parts.n; i++)
         if (!parts.all[i].is_limit)
-            v = and_also(&b, v, parts.all[i].condition);
+            v = tc_build_both(&b, v, parts.all[i].condition);
     for (unsigned upper = 0; upper < 2; upper++) {
         tc_value *x = joined(&early, &parts, upper, mask);
         if (x)
-            v = and_also(&b, v, comparison(&b, at, x, upper, parts.axis, mask));
+            v = tc_build_both(&b, v,
+                              comparison(&b, at, x, upper, parts.axis, mask));
     }
     tc_op_set_in(select, 0, v);
     return true;

@@ -146,25 +146,19 @@ static bool follow(shifting *s, const tc_value *v, bool is_begin,
 
 static tc_value *size_of(tc_builder *b, const shifting *s)
 {
-    tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, s->store->in, 0);
-    tc_op_set_attr(size, "dim", (tc_attr){.kind = TC_ATTR_INT, .i = s->dim});
-    return tc_build_op(b, size, NULL);
-}
-
-static tc_value *with_int(tc_builder *b, tc_opcode code, tc_value *v, int64_t i)
-{
-    return tc_build_binary(b, code, v, tc_build_int_const(b, v->type, i));
+    return tc_build_at(b, TC_SIZE, s->store->in[0], "dim", s->dim);
 }
 
 /* (side - rows rem side) rem side, whole blocks of it */
 static tc_value *padding(tc_builder *b, const shifting *s)
 {
-    tc_value *rest = with_int(b, TC_REM, size_of(b, s), s->side);
+    tc_value *rest = tc_build_with(b, TC_REM, size_of(b, s), s->side);
     tc_value *rows = tc_build_binary(
         b, TC_SUB, tc_build_int_const(b, rest->type, s->side), rest);
-    rows = with_int(b, TC_REM, rows, s->side);
-    return with_int(b, TC_MUL, with_int(b, TC_DIV, rows, TC_WARPGROUP_ROWS),
-                    TC_WARPGROUP_ROWS);
+    rows = tc_build_with(b, TC_REM, rows, s->side);
+    return tc_build_with(b, TC_MUL,
+                         tc_build_with(b, TC_DIV, rows, TC_WARPGROUP_ROWS),
+                         TC_WARPGROUP_ROWS);
 }
 
 /* Elsewhere v is the new value, which is computed from v. */
@@ -179,7 +173,7 @@ static void put_after(tc_value *v, tc_value *now)
 static void clamp(tc_op *op)
 {
     tc_builder b = tc_builder_before(op->next);
-    put_after(op->out[0], with_int(&b, TC_MAX, op->out[0], 0));
+    put_after(op->out[0], tc_build_with(&b, TC_MAX, op->out[0], 0));
 }
 
 static void shift(const shifting *s)
@@ -192,7 +186,7 @@ static void shift(const shifting *s)
     put_after(old, now);
     for (unsigned i = 0; i < s->nloops; i++) {
         tc_builder at = tc_builder_before(s->loops[i]);
-        tc_op_set_in(s->loops[i], 0, with_int(&at, TC_MAX, now, 0));
+        tc_op_set_in(s->loops[i], 0, tc_build_with(&at, TC_MAX, now, 0));
     }
 }
 

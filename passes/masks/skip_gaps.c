@@ -36,17 +36,6 @@ typedef struct ranges {
     unsigned n;
 } ranges;
 
-static tc_value *build_i64(tc_builder *b, int64_t x)
-{
-    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I64), x);
-}
-
-static tc_value *as_i64(tc_builder *b, tc_value *v)
-{
-    return tc_build(b, TC_CAST, 1, &v,
-                    tc_type_scalar(b->func->module->cx, TC_I64));
-}
-
 /* ---- The ranges of a condition ---- */
 
 static tc_value *inner(tc_loop *l, bool start, tc_value *a, tc_value *b)
@@ -109,11 +98,12 @@ static tc_value *step_of(tc_loop *l, tc_value *v, tc_value *steps,
     if (!v)
         return none;
     tc_match_const(l->op->in[2], &step);
-    tc_value *away = tc_build_binary(b, TC_SUB, v, as_i64(b, l->op->in[0]));
-    away = tc_build_binary(b, TC_ADD, away, build_i64(b, step.i - 1));
-    away = tc_build_binary(b, TC_DIV, away, build_i64(b, step.i));
+    tc_value *away =
+        tc_build_binary(b, TC_SUB, v, tc_build_cast(b, l->op->in[0], TC_I64));
+    away = tc_build_binary(b, TC_ADD, away, tc_build_i64(b, step.i - 1));
+    away = tc_build_binary(b, TC_DIV, away, tc_build_i64(b, step.i));
     return tc_build_binary(b, TC_MAX, tc_build_binary(b, TC_MIN, away, steps),
-                           build_i64(b, 0));
+                           tc_build_i64(b, 0));
 }
 
 static void number_steps(tc_loop *l, ranges *r)
@@ -121,12 +111,13 @@ static void number_steps(tc_loop *l, ranges *r)
     tc_builder *b = &l->before;
     tc_scalar step;
     tc_match_const(l->op->in[2], &step);
-    tc_value *zero = build_i64(b, 0);
-    tc_value *length = tc_build_binary(b, TC_SUB, as_i64(b, l->op->in[1]),
-                                       as_i64(b, l->op->in[0]));
-    length = tc_build_binary(b, TC_ADD, length, build_i64(b, step.i - 1));
+    tc_value *zero = tc_build_i64(b, 0);
+    tc_value *length =
+        tc_build_binary(b, TC_SUB, tc_build_cast(b, l->op->in[1], TC_I64),
+                        tc_build_cast(b, l->op->in[0], TC_I64));
+    length = tc_build_binary(b, TC_ADD, length, tc_build_i64(b, step.i - 1));
     tc_value *steps = tc_build_binary(
-        b, TC_MAX, tc_build_binary(b, TC_DIV, length, build_i64(b, step.i)),
+        b, TC_MAX, tc_build_binary(b, TC_DIV, length, tc_build_i64(b, step.i)),
         zero);
     for (unsigned i = 0; i < r->n; i++) {
         range *x = &r->all[i];
@@ -178,7 +169,7 @@ static void jump(tc_loop *l, const ranges *r)
     tc_op *loop = l->op;
     tc_value *t = loop->regions[0]->args[0];
     tc_value *first = loop->in[0], *step = loop->in[2];
-    tc_value *ends[MOST], *shifts[MOST], *done = build_i64(b, 0);
+    tc_value *ends[MOST], *shifts[MOST], *done = tc_build_i64(b, 0);
     for (unsigned i = 0; i < r->n; i++) {
         const range *x = &r->all[i];
         shifts[i] = as_index(l, tc_build_binary(b, TC_SUB, x->start, done));

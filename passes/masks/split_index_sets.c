@@ -121,32 +121,23 @@ static void know(tc_value *v, const tc_region *r, bool known)
 
 /* ---- The two loops ---- */
 
-static tc_value *wide(tc_builder *b, tc_value *v)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_build(b, TC_CAST, 1, &v, tc_type_scalar(cx, TC_I64));
-}
-
-static tc_value *narrow(tc_builder *b, tc_value *v)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_build(b, TC_CAST, 1, &v, tc_type_scalar(cx, TC_I32));
-}
-
 /* Where the first steps end: *end bounds them, *next is the first of the
  * others. In 64 bits, where nothing wraps. */
 static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
                               tc_value **end, tc_value **next)
 {
     const tc_type *t = tc_type_scalar(b->func->module->cx, TC_I64);
-    tc_value *lo = wide(b, loop->in[0]), *hi = wide(b, loop->in[1]),
-             *step = wide(b, loop->in[2]), *one = tc_build_int(b, t, 1);
-    tc_value *stop = wide(b, at->at);
+    tc_value *lo = tc_build_cast(b, loop->in[0], TC_I64),
+             *hi = tc_build_cast(b, loop->in[1], TC_I64),
+             *step = tc_build_cast(b, loop->in[2], TC_I64),
+             *one = tc_build_int(b, t, 1);
+    tc_value *stop = tc_build_cast(b, at->at, TC_I64);
     if (at->inclusive)
         stop = tc_build_binary(b, TC_ADD, stop, one);
     stop = tc_build_binary(b, TC_MIN, stop, hi);
     bool positions = tc_op_int(loop, "by_rows");
-    *end = narrow(b, positions ? tc_build_binary(b, TC_MAX, stop, lo) : stop);
+    *end = tc_build_cast(
+        b, positions ? tc_build_binary(b, TC_MAX, stop, lo) : stop, TC_I32);
     /* lo + ceil((stop - lo) / step) step, of no steps lo. */
     tc_value *span = tc_build_binary(b, TC_SUB, stop, lo);
     span = tc_build_binary(b, TC_MAX, span, tc_build_int(b, t, 0));
@@ -157,8 +148,8 @@ static void build_wide_bounds(tc_builder *b, const tc_op *loop, const bound *at,
         tc_build_binary(b, TC_ADD, lo, tc_build_binary(b, TC_MUL, steps, step));
     tc_value *begin = tc_build_binary(b, TC_MIN, mid, hi);
     /* The same if hi is below lo: by_rows promises that both are positions. */
-    *next =
-        narrow(b, positions ? tc_build_binary(b, TC_MAX, begin, lo) : begin);
+    *next = tc_build_cast(
+        b, positions ? tc_build_binary(b, TC_MAX, begin, lo) : begin, TC_I32);
 }
 
 /* The same where the step is a power of two: in the few ops that stand between

@@ -107,9 +107,7 @@ tc_value *tc_without_axis(tc_builder *b, tc_value *v, unsigned axis,
 tc_value *tc_with_axis(tc_builder *b, tc_value *v, unsigned axis,
                        const tc_type *like)
 {
-    tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &v, 0);
-    tc_op_set_int(expand, "axis", axis);
-    v = tc_build_op(b, expand, NULL);
+    v = tc_build_at(b, TC_EXPAND_DIMS, v, "axis", axis);
     const tc_type *type =
         tc_type_with_elem(b->func->module->cx, like, tc_type_elem(v->type));
     return v->type == type ? v : tc_build(b, TC_BROADCAST, 1, &v, type);

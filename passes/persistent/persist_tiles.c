@@ -73,13 +73,6 @@ struct persist {
     tc_tile_order order;
 };
 
-static tc_value *axis_op(tc_builder *b, tc_opcode code, unsigned axis)
-{
-    tc_op *op = tc_op_new(b->func, code, b->loc, 0, NULL, 0);
-    tc_op_set_int(op, "axis", axis);
-    return tc_build_op(b, op, NULL);
-}
-
 static void insert(tc_builder *b, tc_op *op)
 {
     tc_op_insert(op, b->region, b->before);
@@ -249,8 +242,9 @@ static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
 
 static void count(struct persist *s, tc_builder *b, tc_op *first)
 {
-    tc_value *in[] = {axis_op(b, TC_PROGRAM_ID, 0), s->order.total,
-                      axis_op(b, TC_NUM_PROGRAMS, 0)};
+    tc_value *in[] = {tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", 0),
+                      s->order.total,
+                      tc_build_at(b, TC_NUM_PROGRAMS, NULL, "axis", 0)};
     tc_op *loop = tc_op_new(s->f, TC_FOR, b->loc, 3, in, 1);
     tc_mark_tile_loop(loop);
     tc_region *body = loop->regions[0];
@@ -264,7 +258,7 @@ static void count(struct persist *s, tc_builder *b, tc_op *first)
 
 static void fetch(struct persist *s, tc_builder *b, tc_op *first)
 {
-    tc_value *start = axis_op(b, TC_PROGRAM_ID, 0);
+    tc_value *start = tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", 0);
     tc_op *loop = tc_op_new(s->f, TC_WHILE, b->loc, 1, &start, 2);
     tc_mark_tile_loop(loop);
     tc_region *question = loop->regions[0], *body = loop->regions[1];
@@ -324,13 +318,13 @@ static tc_change begin_with_last(struct persist *s)
         return TC_UNCHANGED;
     tc_builder b = tc_builder_before(f->body->first);
     b.loc = f->loc;
-    tc_value *own = axis_op(&b, TC_PROGRAM_ID, 0);
-    tc_value *n = axis_op(&b, TC_NUM_PROGRAMS, 0);
+    tc_value *own = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 0);
+    tc_value *n = tc_build_at(&b, TC_NUM_PROGRAMS, NULL, "axis", 0);
     tc_value *last =
         tc_build_binary(&b, TC_SUB, n, tc_build_int(&b, n->type, 1));
     tc_value *ids[] = {tc_build_binary(&b, TC_SUB, last, own),
-                       axis_op(&b, TC_PROGRAM_ID, 1),
-                       axis_op(&b, TC_PROGRAM_ID, 2)};
+                       tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 1),
+                       tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 2)};
     rename_first(s, f->body, own->def, ids);
     erase_unused(f->body);
     tc_remark(s->env->cx, f->loc, pass,

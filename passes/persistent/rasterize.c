@@ -130,42 +130,11 @@ static bool has_sections(const tc_tile_order *o)
     return o->kind == TC_RASTER_ASCENDING || o->kind == TC_RASTER_DESCENDING;
 }
 
-static tc_value *integer(tc_builder *b, tc_kind kind, int64_t i)
-{
-    return tc_build_int(b, tc_type_scalar(b->func->module->cx, kind), i);
-}
-
-static tc_value *as(tc_builder *b, tc_kind kind, tc_value *v)
-{
-    const tc_type *t = tc_type_scalar(b->func->module->cx, kind);
-    return v->type == t ? v : tc_build(b, TC_CAST, 1, &v, t);
-}
-
-static tc_value *rasterize_mul(tc_builder *b, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, TC_MUL, x, y);
-}
-
-static tc_value *divide(tc_builder *b, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, TC_DIV, x, y);
-}
-
-static tc_value *rasterize_add(tc_builder *b, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, TC_ADD, x, y);
-}
-
-static tc_value *sub(tc_builder *b, tc_value *x, tc_value *y)
-{
-    return tc_build_binary(b, TC_SUB, x, y);
-}
-
 /* x = q * y + rest; nothing is negative. */
 static tc_value *split(tc_builder *b, tc_value *x, tc_value *y, tc_value **rest)
 {
-    tc_value *q = divide(b, x, y);
-    *rest = sub(b, x, rasterize_mul(b, q, y));
+    tc_value *q = tc_build_binary(b, TC_DIV, x, y);
+    *rest = tc_build_binary(b, TC_SUB, x, tc_build_binary(b, TC_MUL, q, y));
     return q;
 }
 
@@ -182,11 +151,11 @@ static tc_value *tensor_bytes(tc_builder *b, tc_value *tensor)
         }
         tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
         tc_op_set_int(op, "dim", i);
-        tc_value *size = as(b, TC_I64, tc_build_op(b, op, NULL));
-        product = product ? rasterize_mul(b, product, size) : size;
+        tc_value *size = tc_build_cast(b, tc_build_op(b, op, NULL), TC_I64);
+        product = product ? tc_build_binary(b, TC_MUL, product, size) : size;
     }
-    tc_value *k = integer(b, TC_I64, known);
-    return product ? rasterize_mul(b, product, k) : k;
+    tc_value *k = tc_build_i64(b, known);
+    return product ? tc_build_binary(b, TC_MUL, product, k) : k;
 }
 
 /* Of the tensors whose windows do not move with axis 0, each once. NULL: there
@@ -202,7 +171,7 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
         if (!counts)
             continue;
         tc_value *bytes = tensor_bytes(b, (tc_value *)w->loads[i].tensor);
-        sum = sum ? rasterize_add(b, sum, bytes) : bytes;
+        sum = sum ? tc_build_binary(b, TC_ADD, sum, bytes) : bytes;
     }
     return sum;
 }
@@ -210,8 +179,8 @@ static tc_value *section_bytes(tc_builder *b, const tc_tile_work *w)
 /* Tiles that differ in the axes after axis 0. */
 static tc_value *others(tc_builder *b, const tc_tile_order *o)
 {
-    tc_value *n = o->naxes > 1 ? o->sizes[1] : integer(b, TC_I32, 1);
-    return o->naxes > 2 ? rasterize_mul(b, n, o->sizes[2]) : n;
+    tc_value *n = o->naxes > 1 ? o->sizes[1] : tc_build_i32(b, 1);
+    return o->naxes > 2 ? tc_build_binary(b, TC_MUL, n, o->sizes[2]) : n;
 }
 
 /* The logarithm of the largest power of two that is not above `most`, nor above
@@ -219,11 +188,11 @@ static tc_value *others(tc_builder *b, const tc_tile_order *o)
  * divides them. */
 static tc_value *log_of_sections(tc_builder *b, tc_value *most)
 {
-    tc_value *log = integer(b, TC_I32, 0);
+    tc_value *log = tc_build_i32(b, 0);
     for (int n = 1; 1 << n <= MOST_SECTIONS; n++) {
-        tc_value *power = integer(b, TC_I64, 1 << n);
+        tc_value *power = tc_build_i64(b, 1 << n);
         log = tc_build_select(b, tc_build_cmp(b, "ge", most, power),
-                              integer(b, TC_I32, n), log);
+                              tc_build_i32(b, n), log);
     }
     return log;
 }
@@ -233,7 +202,7 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
 {
     if (!has_sections(o) || o->naxes < 2)
         return;
-    tc_value *n = as(b, TC_I64, others(b, o)), *length = n;
+    tc_value *n = tc_build_cast(b, others(b, o), TC_I64), *length = n;
     tc_value *bytes = section_bytes(b, work);
     if (bytes) {
         /* If tiles follow others (ordered accumulation), the long tiles that
@@ -242,18 +211,21 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
         int64_t room = TC_SECTION_BYTES;
         if (work->follows && has_trend(work))
             room /= 2;
-        tc_value *tiles = rasterize_mul(b, n, as(b, TC_I64, o->sizes[0]));
+        tc_value *tiles = tc_build_binary(
+            b, TC_MUL, n, tc_build_cast(b, o->sizes[0], TC_I64));
         tc_value *most = tc_build_binary(
-            b, TC_MIN, divide(b, bytes, integer(b, TC_I64, room)),
-            divide(b, tiles, integer(b, TC_I64, TC_SIDE_BY_SIDE_TILES)));
+            b, TC_MIN, tc_build_binary(b, TC_DIV, bytes, tc_build_i64(b, room)),
+            tc_build_binary(b, TC_DIV, tiles,
+                            tc_build_i64(b, TC_SIDE_BY_SIDE_TILES)));
         most = tc_build_binary(b, TC_MIN, most, n);
-        tc_value *log = as(b, TC_I64, log_of_sections(b, most));
-        tc_value *one = integer(b, TC_I64, 1);
+        tc_value *log = tc_build_cast(b, log_of_sections(b, most), TC_I64);
+        tc_value *one = tc_build_i64(b, 1);
         tc_value *sections = tc_build_binary(b, TC_SHL, one, log);
-        tc_value *up = rasterize_add(b, n, sub(b, sections, one));
+        tc_value *up = tc_build_binary(
+            b, TC_ADD, n, tc_build_binary(b, TC_SUB, sections, one));
         length = tc_build_binary(b, TC_SHR, up, log);
     }
-    o->section = as(b, TC_I32, length);
+    o->section = tc_build_cast(b, length, TC_I32);
     o->section->name = "section";
 }
 
@@ -282,22 +254,26 @@ static tc_value *decode_band(tc_builder *b, tc_value *t, tc_value *rows,
                              tc_value *across, tc_value *length, tc_value **far)
 {
     tc_value *within;
-    tc_value *first = rasterize_mul(
-        b, split(b, t, rasterize_mul(b, length, across), &within), length);
-    tc_value *here = tc_build_binary(b, TC_MIN, length, sub(b, rows, first));
+    tc_value *first = tc_build_binary(
+        b, TC_MUL,
+        split(b, t, tc_build_binary(b, TC_MUL, length, across), &within),
+        length);
+    tc_value *here = tc_build_binary(b, TC_MIN, length,
+                                     tc_build_binary(b, TC_SUB, rows, first));
     tc_value *row;
     *far = split(b, within, here, &row);
-    return rasterize_add(b, first, row);
+    return tc_build_binary(b, TC_ADD, first, row);
 }
 
 static void decode_grouped(tc_builder *b, const tc_tile_order *o, tc_value *t,
                            tc_value *ids[TC_GRID_AXES])
 {
     if (o->naxes > 2)
-        ids[2] = split(b, t, rasterize_mul(b, o->sizes[0], o->sizes[1]), &t);
+        ids[2] = split(
+            b, t, tc_build_binary(b, TC_MUL, o->sizes[0], o->sizes[1]), &t);
     /* No more rows than there are, so that nothing overflows. */
     tc_value *rows =
-        tc_build_binary(b, TC_MIN, integer(b, TC_I32, o->group), o->sizes[0]);
+        tc_build_binary(b, TC_MIN, tc_build_i32(b, o->group), o->sizes[0]);
     ids[0] = decode_band(b, t, o->sizes[0], o->sizes[1], rows, &ids[1]);
 }
 
@@ -311,7 +287,10 @@ static void decode_sections(tc_builder *b, const tc_tile_order *o, tc_value *t,
             decode_band(b, t, others(b, o), o->sizes[0], o->section, &ids[0]),
             ids);
     if (o->kind == TC_RASTER_DESCENDING)
-        ids[0] = sub(b, sub(b, o->sizes[0], integer(b, TC_I32, 1)), ids[0]);
+        ids[0] = tc_build_binary(
+            b, TC_SUB,
+            tc_build_binary(b, TC_SUB, o->sizes[0], tc_build_i32(b, 1)),
+            ids[0]);
 }
 
 void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
@@ -326,5 +305,5 @@ void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
     else
         decode_plain(b, o, t, ids);
     for (unsigned i = o->naxes; i < TC_GRID_AXES; i++)
-        ids[i] = integer(b, TC_I32, 0);
+        ids[i] = tc_build_i32(b, 0);
 }

@@ -173,13 +173,6 @@ static const tc_type *i32_of(const tc_builder *b)
     return tc_type_scalar(b->func->module->cx, TC_I32);
 }
 
-static tc_value *id(tc_builder *b, tc_opcode code, unsigned axis)
-{
-    tc_op *op = tc_op_new(b->func, code, b->loc, 0, NULL, 0);
-    tc_op_set_int(op, "axis", axis);
-    return tc_build_op(b, op, NULL);
-}
-
 static tc_value *build_dim(tc_builder *b, const tc_dim *d)
 {
     tc_op *op = tc_op_new(b->func, TC_DIM, b->loc, 0, NULL, 0);
@@ -190,7 +183,7 @@ static tc_value *build_dim(tc_builder *b, const tc_dim *d)
 /* x / y, rounded up; neither is negative. */
 static tc_value *build_parts_of(tc_builder *b, tc_value *x, tc_value *y)
 {
-    tc_value *less = tc_build_binary(b, TC_SUB, y, tc_build_int(b, y->type, 1));
+    tc_value *less = tc_build_with(b, TC_SUB, y, 1);
     return tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_ADD, x, less), y);
 }
 
@@ -198,7 +191,7 @@ static tc_value *build_parts_of(tc_builder *b, tc_value *x, tc_value *y)
 static tc_value *build_steps(tc_builder *b, tc_value *const in[3])
 {
     tc_value *n = tc_build_binary(b, TC_SUB, in[1], in[0]);
-    n = tc_build_binary(b, TC_MAX, n, tc_build_int(b, n->type, 0));
+    n = tc_build_with(b, TC_MAX, n, 0);
     return build_parts_of(b, n, in[2]);
 }
 
@@ -206,13 +199,15 @@ static tc_value *build_steps(tc_builder *b, tc_value *const in[3])
  * are. */
 static tc_value *build_tile(tc_builder *b, unsigned n, tc_value **tiles)
 {
-    tc_value *at = id(b, TC_PROGRAM_ID, 0);
-    *tiles = id(b, TC_NUM_PROGRAMS, 0);
+    tc_value *at = tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", 0);
+    *tiles = tc_build_at(b, TC_NUM_PROGRAMS, NULL, "axis", 0);
     for (unsigned i = 1; i < n; i++) {
-        tc_value *more =
-            tc_build_binary(b, TC_MUL, id(b, TC_PROGRAM_ID, i), *tiles);
+        tc_value *more = tc_build_binary(
+            b, TC_MUL, tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", i), *tiles);
         at = tc_build_binary(b, TC_ADD, at, more);
-        *tiles = tc_build_binary(b, TC_MUL, *tiles, id(b, TC_NUM_PROGRAMS, i));
+        *tiles =
+            tc_build_binary(b, TC_MUL, *tiles,
+                            tc_build_at(b, TC_NUM_PROGRAMS, NULL, "axis", i));
     }
     return at;
 }
@@ -229,12 +224,6 @@ static tc_value *build_window(tc_builder *b, tc_value *parts,
     tc_op *block = tc_op_new(b->func, TC_BLOCK, b->loc, 3, in, 0);
     tc_op_set_dims(block, "sides", 2, type->dims);
     return tc_build_op(b, block, NULL);
-}
-
-static tc_value *zeros(tc_builder *b, const tc_type *tile)
-{
-    tc_value *zero = tc_build_float(b, tile->elem, 0.0);
-    return tc_build(b, TC_SPLAT, 1, &zero, tile);
 }
 
 /* ---- The kernels ---- */
@@ -306,7 +295,8 @@ static void narrow_loop(tc_op *loop, tc_value *piece, tc_value *pieces)
     tc_op_set_in(loop, 0, ends[0]);
     tc_op_set_in(loop, 1, tc_build_binary(&b, TC_MIN, ends[1], loop->in[1]));
     for (unsigned i = 0; i < loop->nout; i++)
-        tc_op_set_in(loop, 3 + i, zeros(&b, loop->out[i]->type));
+        tc_op_set_in(loop, 3 + i,
+                     tc_build_const(&b, loop->out[i]->type, (tc_scalar){0}));
 }
 
 static void erase_after(tc_op *loop)
@@ -337,7 +327,8 @@ static tc_func *make_parts(struct split *s)
     tc_func *f = copy_of(s, "parts", &own);
     tc_op *loop = loop_of(f);
     tc_builder b = tc_builder_before(loop);
-    tc_value *tiles, *piece = id(&b, TC_PROGRAM_ID, axis);
+    tc_value *tiles,
+        *piece = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", axis);
     tc_value *const *args = &f->body->args[own];
     piece->name = "piece";
     erase_after(loop);

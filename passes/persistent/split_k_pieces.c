@@ -129,27 +129,11 @@ static cost cost_of(const tc_func *f, const tc_pass_env *env, const tc_op *loop)
 
 /* ---- Ops of the plan ---- */
 
-static tc_value *number(tc_builder *b, int64_t n)
-{
-    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I64), n);
-}
-
-static tc_value *wide(tc_builder *b, tc_value *v)
-{
-    return tc_build(b, TC_CAST, 1, &v,
-                    tc_type_scalar(b->func->module->cx, TC_I64));
-}
-
-static tc_value *split_mul(tc_builder *b, tc_value *v, int64_t n)
-{
-    return tc_build_binary(b, TC_MUL, v, number(b, n));
-}
-
 /* Rounded up. */
 static tc_value *split_div(tc_builder *b, tc_value *v, int64_t n)
 {
-    v = tc_build_binary(b, TC_ADD, v, number(b, n - 1));
-    return tc_build_binary(b, TC_DIV, v, number(b, n));
+    v = tc_build_with(b, TC_ADD, v, n - 1);
+    return tc_build_with(b, TC_DIV, v, n);
 }
 
 /* A launch's numbers, as i64. */
@@ -162,17 +146,18 @@ static tc_value *cycles_of_loops(tc_builder *b, const cost *c, int64_t p,
                                  tc_value *rounds)
 {
     tc_value *filled = tc_build_binary(b, TC_MIN, split_div(b, ctas, c->sms),
-                                       number(b, c->resident));
-    tc_value *step = tc_build_binary(b, TC_MAX, split_mul(b, filled, c->work),
-                                     number(b, c->latency));
+                                       tc_build_i64(b, c->resident));
+    tc_value *step =
+        tc_build_binary(b, TC_MAX, tc_build_with(b, TC_MUL, filled, c->work),
+                        tc_build_i64(b, c->latency));
     tc_value *loops =
         tc_build_binary(b, TC_MUL, split_div(b, l->steps, p), step);
     loops = tc_build_binary(b, TC_MUL, loops, rounds);
     tc_value *memory =
         split_div(b, l->bytes, c->sms * TC_MEMORY_BYTES_PER_CYCLE);
     tc_value *slower =
-        split_div(b, split_mul(b, memory, TC_ALONE_PERCENT), 100);
-    tc_value *is_alone = tc_build_cmp(b, "le", filled, number(b, 1));
+        split_div(b, tc_build_with(b, TC_MUL, memory, TC_ALONE_PERCENT), 100);
+    tc_value *is_alone = tc_build_cmp(b, "le", filled, tc_build_i64(b, 1));
     memory = tc_build_select(b, is_alone, slower, memory);
     return tc_build_binary(b, TC_MAX, loops, memory);
 }
@@ -180,17 +165,17 @@ static tc_value *cycles_of_loops(tc_builder *b, const cost *c, int64_t p,
 static tc_value *cycles_of(tc_builder *b, const cost *c, int64_t p,
                            const launch *l)
 {
-    tc_value *ctas = split_mul(b, l->tiles, p);
+    tc_value *ctas = tc_build_with(b, TC_MUL, l->tiles, p);
     tc_value *rounds = split_div(b, ctas, c->sms * c->resident);
     int64_t stored = p > 1 ? c->sums / TC_STORE_BYTES_PER_CYCLE : 0;
-    tc_value *all =
-        tc_build_binary(b, TC_ADD, cycles_of_loops(b, c, p, l, ctas, rounds),
-                        split_mul(b, rounds, TC_ROUND_CYCLES + stored));
+    tc_value *all = tc_build_binary(
+        b, TC_ADD, cycles_of_loops(b, c, p, l, ctas, rounds),
+        tc_build_with(b, TC_MUL, rounds, TC_ROUND_CYCLES + stored));
     if (p == 1)
         return all;
-    tc_value *merge = split_div(b, split_mul(b, ctas, c->sums),
+    tc_value *merge = split_div(b, tc_build_with(b, TC_MUL, ctas, c->sums),
                                 c->sms * TC_MERGE_BYTES_PER_CYCLE);
-    merge = tc_build_binary(b, TC_ADD, merge, number(b, TC_MERGE_CYCLES));
+    merge = tc_build_with(b, TC_ADD, merge, TC_MERGE_CYCLES);
     return tc_build_binary(b, TC_ADD, all, merge);
 }
 
@@ -199,11 +184,12 @@ static tc_value *cycles_of(tc_builder *b, const cost *c, int64_t p,
 static tc_value *bytes_of(tc_builder *b, tc_value *tensor)
 {
     const tc_type *t = tensor->type;
-    tc_value *n = number(b, tc_type_bytes(t->elem));
+    tc_value *n = tc_build_i64(b, tc_type_bytes(t->elem));
     for (unsigned i = 0; i < t->rank; i++) {
         tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
         tc_op_set_int(op, "dim", i);
-        n = tc_build_binary(b, TC_MUL, n, wide(b, tc_build_op(b, op, NULL)));
+        n = tc_build_binary(b, TC_MUL, n,
+                            tc_build_cast(b, tc_build_op(b, op, NULL), TC_I64));
     }
     return n;
 }
@@ -232,7 +218,7 @@ static tc_value *bytes_of_tensors(tc_builder *b, const tc_op *loop)
     const tc_region *body = b->func->body;
     bool *is_loaded =
         tc_arena_array(&b->func->module->arena, bool, body->nargs);
-    tc_value *sum = number(b, 0);
+    tc_value *sum = tc_build_i64(b, 0);
     mark_tensors(loop->regions[0], is_loaded);
     for (unsigned i = 0; i < body->nargs; i++)
         if (is_loaded[i])
@@ -246,7 +232,8 @@ tc_value *tc_build_pieces(tc_builder *b, const tc_func *kernel,
 {
     static const int64_t numbers[] = {2, 3, 4, 6, 8};
     cost c = cost_of(kernel, env, loop);
-    launch l = {wide(b, tiles), wide(b, steps), bytes_of_tensors(b, loop)};
+    launch l = {tc_build_cast(b, tiles, TC_I64),
+                tc_build_cast(b, steps, TC_I64), bytes_of_tensors(b, loop)};
     tc_value *n = tc_build_int(b, tiles->type, 1);
     tc_value *best = cycles_of(b, &c, 1, &l);
     for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {

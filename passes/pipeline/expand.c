@@ -335,15 +335,9 @@ static void copy_for(struct frame *f, const tc_staged *s, tc_value *to,
 static tc_value *slot(tc_builder *b, tc_value *ring, tc_value *index,
                       const tc_staged *s)
 {
-    tc_value *in[] = {ring, index};
-    tc_value *v = tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
+    tc_value *v = tc_build_smem_index(b, ring, index);
     v->name = s->alloc->out[0]->name;
     return v;
-}
-
-static tc_value *build_i32(tc_builder *b, int64_t i)
-{
-    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I32), i);
 }
 
 /* ---- The new loop ---- */
@@ -420,9 +414,9 @@ static void extend_yield(struct expander *x, const struct extra *e)
 /* The slot after this one. */
 static tc_value *next_slot(tc_builder *b, tc_value *index, unsigned slots)
 {
-    tc_value *zero = build_i32(b, 0);
-    tc_value *next = tc_build_binary(b, TC_ADD, index, build_i32(b, 1));
-    tc_value *wrap = tc_build_cmp(b, "eq", next, build_i32(b, slots));
+    tc_value *zero = tc_build_i32(b, 0);
+    tc_value *next = tc_build_with(b, TC_ADD, index, 1);
+    tc_value *wrap = tc_build_cmp(b, "eq", next, tc_build_i32(b, slots));
     return tc_build_select(b, wrap, zero, next);
 }
 
@@ -459,7 +453,7 @@ static void build_prologue(struct expander *x, struct frame *f,
     for (unsigned k = 0; k < x->s->ahead; k++) {
         unsigned i = 0;
         for (const tc_staged *s = x->s->copies; s; s = s->next, i++)
-            copy_for(f, s, slot(&f->b, rings->of[i], build_i32(&f->b, k), s),
+            copy_for(f, s, slot(&f->b, rings->of[i], tc_build_i32(&f->b, k), s),
                      k);
         f->b.loc = x->loop->loc;
         tc_build_commit(&f->b);
@@ -586,8 +580,9 @@ tc_expanded tc_expand_loop(tc_pipeliner *p, const tc_schedule *s)
     build_prologue(&x, &start, &rings);
     start.b.loc = s->loop->loc;
     struct extra e = {0};
-    unsigned at_slot = add_extra(&x, &e, build_i32(&start.b, 0), "slot");
-    unsigned at_free = add_extra(&x, &e, build_i32(&start.b, s->ahead), "free");
+    unsigned at_slot = add_extra(&x, &e, tc_build_i32(&start.b, 0), "slot");
+    unsigned at_free =
+        add_extra(&x, &e, tc_build_i32(&start.b, s->ahead), "free");
     begin_fetches(&x, &start, &e);
 
     tc_op *top = s->loop->regions[0]->first;

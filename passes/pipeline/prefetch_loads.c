@@ -152,14 +152,6 @@ static void load_at(prefetcher *p, tc_builder *b, tc_value *at,
         out[i] = at_step(p, b, &made, p->loads[i]->out[0], at);
 }
 
-static tc_value *zero_of(tc_builder *b, const tc_type *t)
-{
-    const tc_type *elem = tc_type_elem(t);
-    tc_value *zero = tc_kind_is_float(elem->kind) ? tc_build_float(b, elem, 0)
-                                                  : tc_build_int(b, elem, 0);
-    return t->kind == TC_TILE ? tc_build(b, TC_SPLAT, 1, &zero, t) : zero;
-}
-
 /* The loads of the first step, if there is one. */
 static void load_first(prefetcher *p, tc_value *first[MOST_LOADS])
 {
@@ -175,7 +167,7 @@ static void load_first(prefetcher *p, tc_value *first[MOST_LOADS])
     tc_build_yield(&some, p->n, made);
     tc_builder none = tc_builder_at_end(branch->regions[1], b.loc);
     for (unsigned i = 0; i < p->n; i++)
-        made[i] = zero_of(&none, types[i]);
+        made[i] = tc_build_const(&none, types[i], (tc_scalar){0});
     tc_build_yield(&none, p->n, made);
     for (unsigned i = 0; i < p->n; i++)
         first[i] = branch->out[i];

@@ -172,20 +172,9 @@ static bool has_room(const adding *a)
 
 /* ---- Building ---- */
 
-static tc_value *int_of(tc_builder *b, int64_t i)
-{
-    return tc_build_int(b, tc_type_scalar(b->func->module->cx, TC_I32), i);
-}
-
-static tc_value *slot_of(tc_builder *b, tc_value *ring, tc_value *slot)
-{
-    tc_value *in[] = {ring, slot};
-    return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
-}
-
 static tc_value *other_slot(tc_builder *b, tc_value *ring, tc_value *slot)
 {
-    return slot_of(b, ring, tc_build_binary(b, TC_XOR, slot, int_of(b, 1)));
+    return tc_build_smem_index(b, ring, tc_build_with(b, TC_XOR, slot, 1));
 }
 
 /* A slot that has not been filled yet is read all the same: fills it with
@@ -198,7 +187,7 @@ static tc_value *build_ring(const adding *a, tc_builder *b)
         tc_build(b, TC_SMEM_ALLOC, 0, NULL,
                  tc_type_smem(b->func->module->cx, one, one->layout, 2));
     tc_op_set_word(ring->def, "barrier", "split");
-    tc_value *write[] = {slot_of(b, ring, int_of(b, 1)),
+    tc_value *write[] = {tc_build_smem_index(b, ring, tc_build_i32(b, 1)),
                          tc_build_const(b, held, (tc_scalar){0})};
     tc_build_effect(b, TC_SMEM_STORE, 2, write);
     return ring;
@@ -263,7 +252,7 @@ static void delay(adding *a)
     enum { MOST = 1 + TC_MAX_RANK + 1 };
     tc_builder b = tc_builder_before(a->loop);
     b.loc = a->store->loc;
-    tc_value *ring = build_ring(a, &b), *init[MOST] = {int_of(&b, 0)};
+    tc_value *ring = build_ring(a, &b), *init[MOST] = {tc_build_i32(&b, 0)};
     const char *names[MOST] = {NULL};
     tc_value *now[MOST], *offsets[MOST], *last[MOST];
     tc_value **earlier[MOST], **latest[MOST];
@@ -285,7 +274,8 @@ static void delay(adding *a)
         now[n] = step;
         earlier[n] = &step;
         latest[n] = &last_step;
-        init[n++] = int_of(&b, -1); /* before the first step of any program */
+        init[n++] =
+            tc_build_i32(&b, -1); /* before the first step of any program */
     }
     unsigned first = a->loop->nout;
     a->loop = tc_slots_add(a->loop, n, init, names);
@@ -297,10 +287,10 @@ static void delay(adding *a)
 
     tc_value *slot = tc_slot_arg(a->loop, first);
     tc_builder in = tc_builder_before(a->fill);
-    tc_op_set_in(a->fill, 0, slot_of(&in, ring, slot));
+    tc_op_set_in(a->fill, 0, tc_build_smem_index(&in, ring, slot));
     in = tc_builder_before(a->store);
-    tc_value *other = tc_build_binary(&in, TC_XOR, slot, int_of(&in, 1));
-    build_add(a, &in, slot_of(&in, ring, other), offsets, step);
+    tc_value *other = tc_build_with(&in, TC_XOR, slot, 1);
+    build_add(a, &in, tc_build_smem_index(&in, ring, other), offsets, step);
     tc_slot_set_next(a->loop, first, other);
 
     tc_builder after = build_if_run(a);

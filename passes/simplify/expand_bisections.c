@@ -24,28 +24,6 @@
 
 /* ---- Loops ---- */
 
-static tc_value *constant(tc_builder *b, const tc_type *like, int64_t x)
-{
-    return tc_build_int_const(b, like, x);
-}
-
-static tc_value *as_lanes_of(tc_builder *b, tc_value *scalar,
-                             const tc_type *like)
-{
-    return like->kind == TC_TILE
-               ? tc_build(
-                     b, TC_SPLAT, 1, &scalar,
-                     tc_type_with_elem(b->func->module->cx, like, scalar->type))
-               : scalar;
-}
-
-static tc_value *expand_bisections_size_of(tc_builder *b, tc_value *tensor)
-{
-    tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
-    tc_op_set_int(size, "dim", 0);
-    return tc_build_op(b, size, NULL);
-}
-
 static tc_value *element(tc_builder *b, tc_value *tensor, tc_value *at)
 {
     tc_value *in[] = {tensor, at};
@@ -55,9 +33,9 @@ static tc_value *element(tc_builder *b, tc_value *tensor, tc_value *at)
 /* How many bits n has without leading zeros. */
 static tc_value *expand_bisections_bits_of(tc_builder *b, tc_value *n)
 {
-    tc_value *bits = constant(b, n->type, 0), *zero = bits;
+    tc_value *bits = tc_build_int_const(b, n->type, 0), *zero = bits;
     for (int by = 16; by; by /= 2) {
-        tc_value *shift = constant(b, n->type, by);
+        tc_value *shift = tc_build_int_const(b, n->type, by);
         tc_value *rest = tc_build_binary(b, TC_SHR, n, shift);
         tc_value *more = tc_build_cmp(b, "gt", rest, zero);
         bits = tc_build_binary(b, TC_ADD, bits,
@@ -72,14 +50,14 @@ static void build_step(tc_op *loop, tc_value *tensor, tc_value *x)
     tc_region *r = loop->regions[0];
     tc_builder b = tc_builder_at_end(r, loop->loc);
     tc_value *at = r->args[1], *n = r->args[2];
-    tc_value *one = constant(&b, n->type, 1);
+    tc_value *one = tc_build_int_const(&b, n->type, 1);
     tc_value *rest = tc_build_binary(&b, TC_SHR, n, one);
     tc_value *half = tc_build_binary(&b, TC_SUB, n, rest);
     tc_value *last =
-        as_lanes_of(&b, tc_build_binary(&b, TC_SUB, half, one), at->type);
+        tc_build_spread(&b, tc_build_binary(&b, TC_SUB, half, one), at->type);
     tc_value *e = element(&b, tensor, tc_build_binary(&b, TC_ADD, at, last));
     tc_value *next =
-        tc_build_binary(&b, TC_ADD, at, as_lanes_of(&b, half, at->type));
+        tc_build_binary(&b, TC_ADD, at, tc_build_spread(&b, half, at->type));
     tc_value *out[] = {
         tc_build_select(&b, tc_build_cmp(&b, "le", e, x), next, at), rest};
     tc_build_yield(&b, 2, out);
@@ -89,11 +67,11 @@ static void expand(tc_op *op)
 {
     tc_builder b = tc_builder_before(op);
     tc_value *tensor = op->in[0], *x = op->in[1],
-             *n = expand_bisections_size_of(&b, tensor);
+             *n = tc_build_at(&b, TC_SIZE, tensor, "dim", 0);
     const tc_type *type = op->out[0]->type;
-    tc_value *in[] = {constant(&b, n->type, 0),
-                      expand_bisections_bits_of(&b, n),
-                      constant(&b, n->type, 1), constant(&b, type, 0), n};
+    tc_value *in[] = {
+        tc_build_int_const(&b, n->type, 0), expand_bisections_bits_of(&b, n),
+        tc_build_int_const(&b, n->type, 1), tc_build_int_const(&b, type, 0), n};
     tc_op *loop = tc_op_new(op->func, TC_FOR, op->loc, 5, in, 1);
     tc_region *r = loop->regions[0];
     tc_region_add_arg(r, n->type, NULL, op->loc);
@@ -147,15 +125,18 @@ static struct piece piece_of(tc_op *bisect)
     tc_value *t = bisect->in[0], *d = bisect->out[0];
     const tc_type *type = bisect->in[1]->type;
     int64_t most = tc_type_elem(type)->kind == TC_I64 ? INT64_MAX : INT32_MAX;
-    tc_value *before = tc_build_binary(&b, TC_SUB, d, constant(&b, d->type, 1));
-    tc_value *end = as_lanes_of(&b, expand_bisections_size_of(&b, t), d->type);
+    tc_value *before =
+        tc_build_binary(&b, TC_SUB, d, tc_build_int_const(&b, d->type, 1));
+    tc_value *end =
+        tc_build_spread(&b, tc_build_at(&b, TC_SIZE, t, "dim", 0), d->type);
     tc_value *start = element(&b, t, before), *next = element(&b, t, d);
-    next = tc_build_binary(&b, TC_SUB, next, constant(&b, type, 1));
+    next = tc_build_binary(&b, TC_SUB, next, tc_build_int_const(&b, type, 1));
     return (struct piece){
-        tc_build_select(&b, tc_build_cmp(&b, "gt", d, constant(&b, d->type, 0)),
-                        start, constant(&b, type, -most - 1)),
+        tc_build_select(
+            &b, tc_build_cmp(&b, "gt", d, tc_build_int_const(&b, d->type, 0)),
+            start, tc_build_int_const(&b, type, -most - 1)),
         tc_build_select(&b, tc_build_cmp(&b, "lt", d, end), next,
-                        constant(&b, type, most))};
+                        tc_build_int_const(&b, type, most))};
 }
 
 static const tc_op *loop_around(const tc_op *op)

@@ -31,23 +31,6 @@ typedef struct network {
 
 /* ---- Keys ---- */
 
-static const tc_type *int_type(tc_context *cx, const tc_type *t)
-{
-    const tc_type *elem = tc_type_elem(t);
-    if (!tc_scalar_infos[elem->kind].is_float)
-        return t;
-    static const tc_kind kinds[] = {
-        [1] = TC_I8, [2] = TC_I16, [4] = TC_I32, [8] = TC_I64};
-    return tc_type_with_elem(cx, t,
-                             tc_type_scalar(cx, kinds[tc_type_bytes(elem)]));
-}
-
-static tc_value *as_bits(network *s, tc_value *v)
-{
-    const tc_type *t = int_type(s->cx, v->type);
-    return t == v->type ? v : tc_build(&s->b, TC_BITCAST, 1, &v, t);
-}
-
 static tc_value *largest_int(network *s, const tc_type *t)
 {
     unsigned bits = tc_scalar_infos[tc_type_elem(t)->kind].bits;
@@ -58,8 +41,7 @@ static tc_value *largest_int(network *s, const tc_type *t)
 static tc_value *flip_negative(network *s, tc_value *bits)
 {
     unsigned width = tc_scalar_infos[tc_type_elem(bits->type)->kind].bits;
-    tc_value *sign = tc_build_binary(
-        &s->b, TC_SHR, bits, tc_build_int_const(&s->b, bits->type, width - 1));
+    tc_value *sign = tc_build_with(&s->b, TC_SHR, bits, width - 1);
     tc_value *flip =
         tc_build_binary(&s->b, TC_AND, sign, largest_int(s, bits->type));
     return tc_build_binary(&s->b, TC_XOR, bits, flip);
@@ -67,7 +49,7 @@ static tc_value *flip_negative(network *s, tc_value *bits)
 
 static tc_value *key_of(network *s, tc_value *v, bool descending)
 {
-    tc_value *key = as_bits(s, v);
+    tc_value *key = tc_build_bitcast(&s->b, v, tc_bits_type(s->cx, v->type));
     if (key != v) {
         tc_value *nan = tc_build_cmp(&s->b, "ne", v, v);
         key = tc_build_select(&s->b, nan, largest_int(s, key->type),
@@ -81,10 +63,9 @@ static tc_value *value_of(network *s, tc_value *key, const tc_type *t,
 {
     if (descending)
         key = tc_build_unary(&s->b, TC_NOT, key);
-    if (key->type == t)
-        return key;
-    key = flip_negative(s, key);
-    return tc_build(&s->b, TC_BITCAST, 1, &key, t);
+    if (key->type != t)
+        key = flip_negative(s, key);
+    return tc_build_bitcast(&s->b, key, t);
 }
 
 /* ---- Shapes ---- */
@@ -113,26 +94,12 @@ static tc_value *pairs_of(network *s, tc_value *v, int64_t j)
     return reshape(s, v, shaped(s, v, 5, sides));
 }
 
-static tc_value *combine_pairs(network *s, tc_value *pairs, const char *kind)
-{
-    tc_op *op = tc_op_new(s->b.func, TC_REDUCE, s->b.loc, 1, &pairs, 0);
-    tc_op_set_int(op, "axis", 2);
-    tc_op_set_word(op, "kind", kind);
-    return tc_build_op(&s->b, op, NULL);
-}
-
-static tc_value *expand_dims(network *s, tc_value *v, unsigned axis)
-{
-    tc_op *op = tc_op_new(s->b.func, TC_EXPAND_DIMS, s->b.loc, 1, &v, 0);
-    tc_op_set_int(op, "axis", axis);
-    return tc_build_op(&s->b, op, NULL);
-}
-
 /* What lies j before or after each element, in its pair. */
 static tc_value *partner(network *s, tc_value *v, int64_t j)
 {
     tc_value *pairs = pairs_of(s, v, j);
-    tc_value *both = expand_dims(s, combine_pairs(s, pairs, "xor"), 2);
+    tc_value *both = tc_build_reduce(&s->b, pairs, 2, "xor");
+    both = tc_build_at(&s->b, TC_EXPAND_DIMS, both, "axis", 2);
     both = tc_build(&s->b, TC_BROADCAST, 1, &both, pairs->type);
     return tc_build_binary(&s->b, TC_XOR, v, reshape(s, both, v->type));
 }
@@ -141,23 +108,15 @@ static tc_value *partner(network *s, tc_value *v, int64_t j)
 static tc_value *same_bits(network *s, int64_t j, int64_t k)
 {
     const tc_type *t = s->v[0]->type;
-    const tc_type *line = tc_type_shaped(s->cx, TC_TILE, 1, &t->dims[s->axis],
-                                         tc_type_scalar(s->cx, TC_I32));
-    tc_value *at = tc_build(&s->b, TC_RANGE, 0, NULL, line);
-    tc_value *mask = tc_build_int_const(&s->b, line, j | k);
-    tc_value *zero = tc_build_int_const(&s->b, line, 0);
+    tc_value *at = tc_build_range(&s->b, t->dims[s->axis]);
+    tc_value *mask = tc_build_int_const(&s->b, at->type, j | k);
+    tc_value *zero = tc_build_int_const(&s->b, at->type, 0);
     tc_value *bits = tc_build_binary(&s->b, TC_AND, at, mask);
     tc_value *same = tc_build_cmp(&s->b, "eq", bits, zero);
     if (k)
         same = tc_build_binary(&s->b, TC_OR, same,
                                tc_build_cmp(&s->b, "eq", bits, mask));
-    for (unsigned i = 0; i < t->rank; i++)
-        if (i != s->axis)
-            same = expand_dims(s, same, i);
-    const tc_type *all =
-        tc_type_with_elem(s->cx, t, tc_type_scalar(s->cx, TC_I1));
-    return same->type == all ? same
-                             : tc_build(&s->b, TC_BROADCAST, 1, &same, all);
+    return tc_build_along(&s->b, same, s->axis, t);
 }
 
 /* ---- The network ---- */
@@ -205,7 +164,8 @@ static void halve(network *s, int64_t j)
             sides[a] = a == s->axis ? s->n / 2 : tc_dim_value(v->type->dims[a]);
         const tc_type *half = shaped(s, v, v->type->rank, sides);
         s->v[i] = reshape(
-            s, combine_pairs(s, pairs_of(s, v, j), i ? "or" : "min"), half);
+            s, tc_build_reduce(b, pairs_of(s, v, j), 2, i ? "or" : "min"),
+            half);
     }
     s->n /= 2;
 }
@@ -241,15 +201,13 @@ static bool expand(tc_pass_env *env, tc_op *op)
     bool descending = tc_op_int(op, "descending");
     s.v[0] = key_of(&s, op->in[0], descending);
     for (unsigned i = 1; i < op->nin; i++)
-        s.v[i] = as_bits(&s, op->in[i]);
+        s.v[i] = tc_build_bitcast(&s.b, op->in[i],
+                                  tc_bits_type(s.cx, op->in[i]->type));
     sort_first(&s, tc_dim_value(op->out[0]->type->dims[s.axis]));
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_type *t = op->out[i]->type;
-        tc_value *v = s.v[i];
-        if (i == 0)
-            v = value_of(&s, v, t, descending);
-        else if (v->type != t)
-            v = tc_build(&s.b, TC_BITCAST, 1, &v, t);
+        tc_value *v = i ? tc_build_bitcast(&s.b, s.v[i], t)
+                        : value_of(&s, s.v[i], t, descending);
         if (!v->name)
             v->name = op->out[i]->name;
         tc_value_replace(op->out[i], v);

@@ -47,14 +47,11 @@ static tc_value *all_factors(tc_builder *b, tc_value *v, tc_value **base)
     return product;
 }
 
-static tc_value *splat_like(tc_builder *b, tc_value *scalar, const tc_value *v)
-{
-    return tc_build(b, TC_SPLAT, 1, &scalar, v->type);
-}
-
 static tc_value *times(tc_builder *b, tc_value *v, tc_value *scalar)
 {
-    return scalar ? tc_build_binary(b, TC_MUL, v, splat_like(b, scalar, v)) : v;
+    return scalar ? tc_build_binary(b, TC_MUL, v,
+                                    tc_build_spread(b, scalar, v->type))
+                  : v;
 }
 
 /* 1, -1 or NaN. */

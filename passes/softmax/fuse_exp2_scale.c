@@ -100,18 +100,14 @@ static bool permits(const tc_pass_env *env, const tc_op *op, unsigned flags)
                       "factor and sum stay apart");
 }
 
-static tc_value *splat_like(tc_builder *b, tc_value *scalar, const tc_value *v)
-{
-    return tc_build(b, TC_SPLAT, 1, &scalar, v->type);
-}
-
 /* ---- difference ---- */
 
 /* -(b c), b repeated: computed as small as b is. */
 static tc_value *minus_product(tc_builder *b, const tc_value *v, tc_value *c)
 {
     tc_value *small = v->def->in[0];
-    tc_value *x = tc_build_binary(b, TC_MUL, small, splat_like(b, c, small));
+    tc_value *x =
+        tc_build_binary(b, TC_MUL, small, tc_build_spread(b, c, small->type));
     x = tc_build_unary(b, TC_NEG, x);
     return tc_build(b, TC_BROADCAST, 1, &x, v->type);
 }
@@ -131,7 +127,8 @@ static tc_value *build_difference(tc_builder *b, const tc_op *sub, tc_value *c)
 {
     b->fastmath = DISTRIBUTE;
     tc_value *shift = minus_product(b, sub->in[1], c);
-    tc_value *in[] = {sub->in[0], splat_like(b, c, sub->in[0]), shift};
+    tc_value *in[] = {sub->in[0], tc_build_spread(b, c, sub->in[0]->type),
+                      shift};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
 }
 
@@ -176,7 +173,7 @@ static tc_value *product(tc_pass_env *env, tc_builder *b, tc_op *exp2)
     b->fastmath = tc_op_own_fastmath(sub);
     tc_value *minus = tc_build_unary(b, TC_NEG, rows->in[0]);
     minus = tc_build(b, TC_BROADCAST, 1, &minus, sub->in[1]->type);
-    tc_value *in[] = {a, splat_like(b, f, a), minus};
+    tc_value *in[] = {a, tc_build_spread(b, f, a->type), minus};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
 }
 
@@ -194,7 +191,7 @@ static tc_value *factor(tc_pass_env *env, tc_builder *b, tc_op *exp2)
         return NULL;
     b->fastmath = tc_op_own_fastmath(fma);
     tc_value *both = tc_build_binary(b, TC_MUL, f, c);
-    tc_value *in[] = {a, splat_like(b, both, a), fma->in[2]};
+    tc_value *in[] = {a, tc_build_spread(b, both, a->type), fma->in[2]};
     return tc_build_unary(b, TC_EXP2, tc_build(b, TC_FMA, 3, in, NULL));
 }
 
@@ -244,7 +241,7 @@ static tc_value *out_of_select(tc_pass_env *env, tc_builder *b, tc_op *select)
         b->fastmath = tc_op_own_fastmath(select->in[i]->def);
         in[i] = a;
         tc_value *x = tc_build(b, TC_SELECT, 3, in, NULL);
-        return tc_build_binary(b, TC_MUL, x, splat_like(b, f, x));
+        return tc_build_binary(b, TC_MUL, x, tc_build_spread(b, f, x->type));
     }
     return NULL;
 }
@@ -260,7 +257,8 @@ static tc_value *out_of_reduce(tc_pass_env *env, tc_builder *b, tc_op *reduce)
         return NULL;
     b->fastmath = tc_op_own_fastmath(reduce->in[0]->def);
     tc_value *x = tc_build_like(b, reduce, &a, reduce->out[0]->type);
-    tc_value *scale = x->type->kind == TC_TILE ? splat_like(b, f, x) : f;
+    tc_value *scale =
+        x->type->kind == TC_TILE ? tc_build_spread(b, f, x->type) : f;
     return tc_build_binary(b, TC_MUL, x, scale);
 }
 
@@ -341,7 +339,7 @@ static tc_value *sum(tc_pass_env *env, tc_builder *b, tc_op *add)
             !permits(env, add->in[i]->def, TC_CONTRACT))
             continue;
         b->fastmath = tc_op_own_fastmath(add);
-        tc_value *in[] = {a, splat_like(b, f, a), add->in[1 - i]};
+        tc_value *in[] = {a, tc_build_spread(b, f, a->type), add->in[1 - i]};
         return tc_build(b, TC_FMA, 3, in, NULL);
     }
     return NULL;

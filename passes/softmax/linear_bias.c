@@ -26,64 +26,31 @@ static const tc_type *bf16(tc_builder *b)
     return tc_type_scalar(b->func->module->cx, TC_BF16);
 }
 
-static tc_value *cast(tc_builder *b, tc_value *v, const tc_type *elem)
-{
-    const tc_type *type = tc_type_with_elem(b->func->module->cx, v->type, elem);
-    return tc_build(b, TC_CAST, 1, &v, type);
-}
-
-/* A tile of one axis, from 0 on. */
-static tc_value *count_up(tc_builder *b, const tc_dim *n)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_build(
-        b, TC_RANGE, 0, NULL,
-        tc_type_shaped(cx, TC_TILE, 1, &n, tc_type_scalar(cx, TC_I32)));
-}
-
-/* v repeated along a new axis. */
-static tc_value *repeat(tc_builder *b, tc_value *v, unsigned axis,
-                        const tc_type *type)
-{
-    tc_context *cx = b->func->module->cx;
-    const tc_dim *dims[] = {type->dims[0], type->dims[1]};
-    dims[axis] = tc_dim_const(cx, 1);
-    tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &v, 0);
-    tc_op_set_int(expand, "axis", axis);
-    v = tc_build_op(
-        b, expand, tc_type_shaped(cx, TC_TILE, 2, dims, tc_type_elem(v->type)));
-    return tc_build(b, TC_BROADCAST, 1, &v,
-                    tc_type_with_elem(cx, type, tc_type_elem(v->type)));
-}
-
 /* The number as PARTS numbers of bf16, and zeros. */
 static tc_value *build_parts(tc_builder *b, tc_value *step, const tc_type *type)
 {
-    const tc_type *f32 = step->type;
-    tc_value *at = count_up(b, type->dims[1]), *row = NULL;
+    tc_value *at = tc_build_range(b, type->dims[1]), *row = NULL;
     for (unsigned i = 0; i < PARTS; i++) {
-        tc_value *part = cast(b, step, bf16(b));
-        step = tc_build_binary(b, TC_SUB, step, cast(b, part, f32));
-        const tc_type *of_row =
-            tc_type_with_elem(b->func->module->cx, at->type, bf16(b));
-        part = tc_build(b, TC_SPLAT, 1, &part, of_row);
+        tc_value *part = tc_build_cast(b, step, TC_BF16);
+        step = tc_build_binary(b, TC_SUB, step, tc_build_cast(b, part, TC_F32));
+        part = tc_build_spread(b, part, at->type);
         tc_value *rest =
-            row ? row : tc_build_const(b, of_row, (tc_scalar){.f = 0});
+            row ? row : tc_build_const(b, part->type, (tc_scalar){.f = 0});
         tc_value *here =
             tc_build_cmp(b, "eq", at, tc_build_int_const(b, at->type, i));
         row = tc_build_select(b, here, part, rest);
     }
-    return repeat(b, row, 0, type);
+    return tc_build_along(b, row, 1, type);
 }
 
 static tc_value *build_positions(tc_builder *b, const tc_type *type)
 {
-    tc_value *row = count_up(b, type->dims[0]);
+    tc_value *row = tc_build_range(b, type->dims[0]);
     tc_value *counts =
         tc_build_cmp(b, "lt", row, tc_build_int_const(b, row->type, PARTS));
-    tc_value *at = cast(b, count_up(b, type->dims[1]), bf16(b));
-    return tc_build_select(b, repeat(b, counts, 1, type),
-                           repeat(b, at, 0, type),
+    tc_value *at = tc_build_cast(b, tc_build_range(b, type->dims[1]), TC_BF16);
+    return tc_build_select(b, tc_build_along(b, counts, 0, type),
+                           tc_build_along(b, at, 1, type),
                            tc_build_const(b, type, (tc_scalar){.f = 0}));
 }
 

@@ -15,37 +15,14 @@
 
 #include "passes/analysis/match.h"
 
-static const tc_type *lanes_of(const tc_builder *b, const tc_value *like,
-                               tc_kind kind)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_type_with_elem(cx, like->type, tc_type_scalar(cx, kind));
-}
-
 static tc_kind kind_of(const tc_value *v)
 {
     return tc_type_elem(v->type)->kind;
 }
 
-static tc_value *cast(tc_builder *b, tc_value *v, tc_kind to)
-{
-    return kind_of(v) == to ? v
-                            : tc_build(b, TC_CAST, 1, &v, lanes_of(b, v, to));
-}
-
 static tc_value *as_bits(tc_builder *b, tc_value *v, tc_kind to)
 {
-    return tc_build(b, TC_BITCAST, 1, &v, lanes_of(b, v, to));
-}
-
-static tc_value *number(tc_builder *b, const tc_value *like, int64_t n)
-{
-    return tc_build_int_const(b, like->type, n);
-}
-
-static tc_value *with(tc_builder *b, tc_opcode code, tc_value *v, int64_t n)
-{
-    return tc_build_binary(b, code, v, number(b, v, n));
+    return tc_build_bitcast(b, v, tc_build_type(b, v->type, to));
 }
 
 static unsigned bits_of(tc_kind kind)
@@ -73,8 +50,8 @@ tc_kind tc_stored_widest(tc_kind kind)
 tc_value *tc_stored_of_low_bits(tc_builder *b, tc_value *v, tc_kind kind)
 {
     if (kind != TC_I4)
-        return with(b, TC_AND, v, 15);
-    return with(b, TC_SHR, with(b, TC_SHL, v, 4), 4);
+        return tc_build_with(b, TC_AND, v, 15);
+    return tc_build_with(b, TC_SHR, tc_build_with(b, TC_SHL, v, 4), 4);
 }
 
 /* ---- From codes ---- */
@@ -84,10 +61,11 @@ static tc_value *decode_unsigned(tc_builder *b, tc_value *v, tc_kind from,
 {
     bool fits = !tc_kind_is_float(to) && bits_of(to) <= bits_of(from);
     if (fits) /* the low bits, of i1 whether it is 0 */
-        return cast(b, v, to);
+        return tc_build_cast(b, v, to);
     int64_t mask = (int64_t)(~0ull >> (64 - bits_of(from)));
-    v = with(b, TC_AND, cast(b, v, tc_stored_widest(from)), mask);
-    return cast(b, v, to);
+    v = tc_build_with(b, TC_AND, tc_build_cast(b, v, tc_stored_widest(from)),
+                      mask);
+    return tc_build_cast(b, v, to);
 }
 
 /* 2^(e - 127), 255 is NaN. In bf16 the bits are those of f32, without the low
@@ -95,13 +73,16 @@ static tc_value *decode_unsigned(tc_builder *b, tc_value *v, tc_kind from,
 static tc_value *decode_e8m0(tc_builder *b, tc_value *v, tc_kind to)
 {
     bool narrow = to == TC_BF16;
-    tc_value *e = with(b, TC_AND, cast(b, v, narrow ? TC_I16 : TC_I32), 255);
-    tc_value *bits = with(b, TC_SHL, e, narrow ? 7 : 23);
-    bits = with(b, TC_MAX, bits, narrow ? 0x40 : 0x400000);
-    tc_value *nan = number(b, e, narrow ? 0x7fc0 : 0x7fc00000);
-    bits = tc_build_select(b, tc_build_cmp(b, "eq", e, number(b, e, 255)), nan,
-                           bits);
-    return cast(b, as_bits(b, bits, narrow ? TC_BF16 : TC_F32), to);
+    tc_value *e = tc_build_with(
+        b, TC_AND, tc_build_cast(b, v, narrow ? TC_I16 : TC_I32), 255);
+    tc_value *bits = tc_build_with(b, TC_SHL, e, narrow ? 7 : 23);
+    bits = tc_build_with(b, TC_MAX, bits, narrow ? 0x40 : 0x400000);
+    tc_value *nan =
+        tc_build_int_const(b, e->type, narrow ? 0x7fc0 : 0x7fc00000);
+    bits = tc_build_select(
+        b, tc_build_cmp(b, "eq", e, tc_build_int_const(b, e->type, 255)), nan,
+        bits);
+    return tc_build_cast(b, as_bits(b, bits, narrow ? TC_BF16 : TC_F32), to);
 }
 
 /* From 1 on the bits of the magnitude are those of a larger float, shifted and
@@ -116,19 +97,19 @@ static tc_value *decode_e2m1(tc_builder *b, tc_value *v, tc_kind to)
                    {TC_BF16, TC_I16, 6, 0x3f00},
                    {TC_F32, TC_I32, 22, 0x3f000000}};
     unsigned i = to == TC_F16 ? 0 : to == TC_BF16 ? 1 : 2;
-    tc_value *code = cast(b, v, formats[i].bits);
-    tc_value *magnitude = with(b, TC_AND, code, 7);
-    tc_value *normal =
-        with(b, TC_ADD, with(b, TC_SHL, magnitude, formats[i].shift),
-             formats[i].half);
-    tc_value *tiny = with(b, TC_MUL, magnitude, formats[i].half);
-    tc_value *is_tiny =
-        tc_build_cmp(b, "lt", magnitude, number(b, magnitude, 2));
-    tc_value *sign =
-        with(b, TC_SHL, with(b, TC_AND, code, 8), bits_of(formats[i].bits) - 4);
+    tc_value *code = tc_build_cast(b, v, formats[i].bits);
+    tc_value *magnitude = tc_build_with(b, TC_AND, code, 7);
+    tc_value *normal = tc_build_with(
+        b, TC_ADD, tc_build_with(b, TC_SHL, magnitude, formats[i].shift),
+        formats[i].half);
+    tc_value *tiny = tc_build_with(b, TC_MUL, magnitude, formats[i].half);
+    tc_value *is_tiny = tc_build_cmp(b, "lt", magnitude,
+                                     tc_build_int_const(b, magnitude->type, 2));
+    tc_value *sign = tc_build_with(b, TC_SHL, tc_build_with(b, TC_AND, code, 8),
+                                   bits_of(formats[i].bits) - 4);
     tc_value *bits = tc_build_binary(
         b, TC_OR, tc_build_select(b, is_tiny, tiny, normal), sign);
-    return cast(b, as_bits(b, bits, formats[i].to), to);
+    return tc_build_cast(b, as_bits(b, bits, formats[i].to), to);
 }
 
 tc_value *tc_stored_decode(tc_builder *b, tc_value *v, tc_kind from, tc_kind to)
@@ -136,7 +117,7 @@ tc_value *tc_stored_decode(tc_builder *b, tc_value *v, tc_kind from, tc_kind to)
     if (is_unsigned(from))
         return decode_unsigned(b, v, from, to);
     if (is_int_format(from))
-        return cast(b, v, to);
+        return tc_build_cast(b, v, to);
     return from == TC_F8E8M0 ? decode_e8m0(b, v, to) : decode_e2m1(b, v, to);
 }
 
@@ -149,12 +130,12 @@ static tc_value *encode_int(tc_builder *b, tc_value *v, tc_kind to)
     unsigned bits = bits_of(to);
     if (tc_kind_is_float(kind_of(v))) {
         int64_t low = to == TC_I4 ? -8 : 0;
-        v = cast(b, v, tc_stored_widest(to));
-        v = with(b, TC_MAX, v, low);
-        v = with(b, TC_MIN, v, low + (int64_t)(~0ull >> (64 - bits)));
-        return cast(b, v, code);
+        v = tc_build_cast(b, v, tc_stored_widest(to));
+        v = tc_build_with(b, TC_MAX, v, low);
+        v = tc_build_with(b, TC_MIN, v, low + (int64_t)(~0ull >> (64 - bits)));
+        return tc_build_cast(b, v, code);
     }
-    v = cast(b, v, code);
+    v = tc_build_cast(b, v, code);
     return bits == 4 ? tc_stored_of_low_bits(b, v, to) : v;
 }
 
@@ -162,15 +143,21 @@ static tc_value *encode_int(tc_builder *b, tc_value *v, tc_kind to)
 static tc_value *encode_e8m0(tc_builder *b, tc_value *v)
 {
     enum { INF = 0x7f800000, NORMAL = 0x800000 };
-    tc_value *bits =
-        with(b, TC_AND, as_bits(b, cast(b, v, TC_F32), TC_I32), 0x7fffffff);
-    tc_value *subnormal = tc_build_cmp(b, "lt", bits, number(b, bits, NORMAL));
-    tc_value *half = tc_build_select(b, subnormal, number(b, bits, 0x200000),
-                                     number(b, bits, 0x400000));
-    tc_value *e = with(b, TC_SHRU, tc_build_binary(b, TC_ADD, bits, half), 23);
-    e = with(b, TC_MIN, e, 254);
-    tc_value *is_nan = tc_build_cmp(b, "gt", bits, number(b, bits, INF));
-    return cast(b, tc_build_select(b, is_nan, number(b, e, 255), e), TC_I8);
+    tc_value *bits = tc_build_with(
+        b, TC_AND, as_bits(b, tc_build_cast(b, v, TC_F32), TC_I32), 0x7fffffff);
+    tc_value *subnormal =
+        tc_build_cmp(b, "lt", bits, tc_build_int_const(b, bits->type, NORMAL));
+    tc_value *half = tc_build_select(
+        b, subnormal, tc_build_int_const(b, bits->type, 0x200000),
+        tc_build_int_const(b, bits->type, 0x400000));
+    tc_value *e =
+        tc_build_with(b, TC_SHRU, tc_build_binary(b, TC_ADD, bits, half), 23);
+    e = tc_build_with(b, TC_MIN, e, 254);
+    tc_value *is_nan =
+        tc_build_cmp(b, "gt", bits, tc_build_int_const(b, bits->type, INF));
+    return tc_build_cast(
+        b, tc_build_select(b, is_nan, tc_build_int_const(b, e->type, 255), e),
+        TC_I8);
 }
 
 /* To nearest, ties to an even code, saturated; NaN gives 6, as PTX's cvt. The
@@ -179,21 +166,24 @@ static tc_value *encode_e8m0(tc_builder *b, tc_value *v)
 static tc_value *encode_e2m1(tc_builder *b, tc_value *v)
 {
     static const double bounds[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0};
-    v = kind_of(v) == TC_F64 ? v : cast(b, v, TC_F32);
+    v = kind_of(v) == TC_F64 ? v : tc_build_cast(b, v, TC_F32);
     tc_value *magnitude = tc_build_unary(b, TC_ABS, v), *code = NULL;
     for (unsigned i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         tc_value *bound =
             tc_build_const(b, v->type, (tc_scalar){.f = bounds[i]});
         tc_value *above =
             tc_build_cmp(b, i % 2 ? "ge" : "gt", magnitude, bound);
-        above = cast(b, above, TC_I32);
+        above = tc_build_cast(b, above, TC_I32);
         code = code ? tc_build_binary(b, TC_ADD, code, above) : above;
     }
-    tc_value *sign = as_bits(b, cast(b, v, TC_F32), TC_I32);
-    sign = with(b, TC_SHL, with(b, TC_SHRU, sign, 31), 3);
+    tc_value *sign = as_bits(b, tc_build_cast(b, v, TC_F32), TC_I32);
+    sign = tc_build_with(b, TC_SHL, tc_build_with(b, TC_SHRU, sign, 31), 3);
     code = tc_build_binary(b, TC_OR, code, sign);
     tc_value *is_nan = tc_build_cmp(b, "ne", v, v);
-    return cast(b, tc_build_select(b, is_nan, number(b, code, 7), code), TC_I8);
+    return tc_build_cast(
+        b,
+        tc_build_select(b, is_nan, tc_build_int_const(b, code->type, 7), code),
+        TC_I8);
 }
 
 tc_value *tc_stored_encode(tc_builder *b, tc_value *v, tc_kind to)
@@ -201,7 +191,7 @@ tc_value *tc_stored_encode(tc_builder *b, tc_value *v, tc_kind to)
     if (is_int_format(to))
         return encode_int(b, v, to);
     if (!tc_kind_is_float(kind_of(v)))
-        v = cast(b, v, TC_F32);
+        v = tc_build_cast(b, v, TC_F32);
     return to == TC_F8E8M0 ? encode_e8m0(b, v) : encode_e2m1(b, v);
 }
 

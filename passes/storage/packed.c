@@ -70,20 +70,15 @@ const tc_dim *tc_packed_bytes(tc_context *cx, const tc_dim *elements)
     return elements ? tc_dim_const(cx, tc_dim_value(elements) / 2) : NULL;
 }
 
-static tc_value *with(tc_builder *b, tc_opcode code, tc_value *v, int64_t n)
-{
-    return tc_build_binary(b, code, v, tc_build_int_const(b, v->type, n));
-}
-
 void tc_packed_halve_offset(tc_op *op, unsigned index)
 {
     tc_builder b = tc_builder_before(op);
-    tc_op_set_in(op, index, with(&b, TC_DIV, op->in[index], 2));
+    tc_op_set_in(op, index, tc_build_with(&b, TC_DIV, op->in[index], 2));
 }
 
 static tc_value *high_bits(tc_builder *b, tc_value *bytes, tc_kind kind)
 {
-    return with(b, kind == TC_I4 ? TC_SHR : TC_SHRU, bytes, 4);
+    return tc_build_with(b, kind == TC_I4 ? TC_SHR : TC_SHRU, bytes, 4);
 }
 
 tc_value *tc_packed_unpack(tc_builder *b, tc_value *bytes, unsigned axis,
@@ -112,15 +107,18 @@ static tc_value *every_other(tc_builder *b, tc_value *v, unsigned axis,
 
 tc_value *tc_packed_pack(tc_builder *b, tc_value *codes, unsigned axis)
 {
-    tc_value *low = with(b, TC_AND, every_other(b, codes, axis, 0), 15);
-    tc_value *high = with(b, TC_SHL, every_other(b, codes, axis, 1), 4);
+    tc_value *low =
+        tc_build_with(b, TC_AND, every_other(b, codes, axis, 0), 15);
+    tc_value *high =
+        tc_build_with(b, TC_SHL, every_other(b, codes, axis, 1), 4);
     return tc_build_binary(b, TC_OR, low, high);
 }
 
 tc_value *tc_packed_select(tc_builder *b, tc_value *bytes, tc_value *index,
                            tc_kind kind)
 {
-    tc_value *by = with(b, TC_SHL, with(b, TC_AND, index, 1), 2);
+    tc_value *by =
+        tc_build_with(b, TC_SHL, tc_build_with(b, TC_AND, index, 1), 2);
     by = tc_build(b, TC_CAST, 1, &by, bytes->type);
     tc_value *bits = tc_build_binary(b, TC_SHRU, bytes, by);
     return tc_stored_of_low_bits(b, bits, kind);

@@ -206,14 +206,6 @@ static tc_value *build_at_least(tc_builder *b, tc_value *v, int64_t n)
 
 /* ---- The plan ---- */
 
-static tc_value *transpose_kernel_size_of(tc_builder *b, tc_value *tensor,
-                                          unsigned dim)
-{
-    tc_op *op = tc_op_new(b->func, TC_SIZE, b->loc, 1, &tensor, 0);
-    tc_op_set_int(op, "dim", dim);
-    return tc_build_op(b, op, NULL);
-}
-
 static const tc_type *wanted_type(const struct beforehand *p, const tc_type *t,
                                   unsigned dim)
 {
@@ -231,7 +223,7 @@ static tc_value *build_condition(const struct beforehand *p, tc_builder *b,
     if (size)
         return in[0];
     in[1] = tc_build_is_multiple(
-        b, transpose_kernel_size_of(b, tensor, c->wish.dim), n);
+        b, tc_build_at(b, TC_SIZE, tensor, "dim", c->wish.dim), n);
     return tc_build_binary(b, TC_AND, in[0], in[1]);
 }
 
@@ -245,7 +237,7 @@ static void make_transposed(struct beforehand *p, tc_op *launch,
     unsigned n = 0;
     for (unsigned i = 0; i < from->type->rank; i++)
         if (!from->type->dims[i])
-            sizes[n++] = transpose_kernel_size_of(&b, from, i);
+            sizes[n++] = tc_build_at(&b, TC_SIZE, from, "dim", i);
     tc_value *to = tc_build(&b, TC_WORKSPACE, n, sizes,
                             wanted_type(p, from->type, c->wish.dim));
     to->name = from->name;

@@ -102,18 +102,12 @@ void tc_start_rings(tc_warpspec *s, tc_builder *b)
     }
 }
 
-static tc_value *build_bits(tc_builder *b, tc_value *count, unsigned mask)
-{
-    return tc_build_binary(b, TC_AND, count,
-                           tc_build_int(b, count->type, mask));
-}
-
 void tc_find_slot(tc_ring *r, tc_builder *b)
 {
     if (r->slots == 1)
         r->at = r->zero;
     else if (is_counted(r))
-        r->at = build_bits(b, r->pace->count, r->slots - 1);
+        r->at = tc_build_with(b, TC_AND, r->pace->count, r->slots - 1);
     else
         r->at = r->pace->slot;
 }
@@ -132,7 +126,8 @@ static tc_value *phase_of(const tc_ring *r, tc_builder *b)
     if (bits)
         round = tc_build_binary(b, TC_SHRU, round,
                                 tc_build_int(b, round->type, bits));
-    return r->pace->period > 2 * r->slots ? build_bits(b, round, 1) : round;
+    return r->pace->period > 2 * r->slots ? tc_build_with(b, TC_AND, round, 1)
+                                          : round;
 }
 
 static bool is_in(const tc_ring *ring, const tc_op *loop)
@@ -173,7 +168,7 @@ static void advance(tc_ring *r, tc_builder *b)
     tc_value *one = tc_build_int(b, i32, 1);
     if (is_counted(r)) {
         tc_value *next = tc_build_binary(b, TC_ADD, r->count, one);
-        r->count = build_bits(b, next, r->period - 1);
+        r->count = tc_build_with(b, TC_AND, next, r->period - 1);
         return;
     }
     tc_value *last = tc_build_int(b, i32, r->slots - 1);
@@ -196,10 +191,7 @@ void tc_advance_rings(tc_warpspec *s, const tc_region *r, tc_builder *b)
 
 tc_value *tc_build_slot(const tc_ring *r, tc_builder *b, tc_value *buffers)
 {
-    if (r->slots == 1)
-        return buffers;
-    tc_value *in[] = {buffers, r->at};
-    return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
+    return r->slots == 1 ? buffers : tc_build_smem_index(b, buffers, r->at);
 }
 
 void tc_wait_until_full(const tc_ring *r, tc_builder *b)

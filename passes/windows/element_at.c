@@ -122,16 +122,6 @@ static tc_value *leaf(const tc_elements *e, tc_value *v)
     return e->leaf ? e->leaf(e->user, v) : v;
 }
 
-/* A scalar in the shape of positions. */
-static tc_value *spread(tc_builder *b, tc_value *v, const tc_type *like)
-{
-    tc_context *cx = b->func->module->cx;
-    return like->kind == TC_TILE
-               ? tc_build(b, TC_SPLAT, 1, &v,
-                          tc_type_with_elem(cx, like, v->type))
-               : v;
-}
-
 /* An op on lanes: scalars among its operands stay such. */
 static tc_value *lanes_again(const tc_elements *e, tc_op *op,
                              tc_value *const *at)
@@ -175,7 +165,7 @@ static tc_value *load_again(const tc_elements *e, tc_op *op,
     unsigned axis = 0;
     for (unsigned i = 0; i < sides->n; i++) {
         tc_value *offset = leaf(e, block->in[1 + i]);
-        tc_value *x = spread(&b, offset, at[0]->type);
+        tc_value *x = tc_build_spread(&b, offset, at[0]->type);
         if (sides->dims[i]) {
             tc_value *along = at[axis++];
             if (offset->type->kind == TC_I64)
@@ -224,7 +214,7 @@ tc_value *tc_element_at(const tc_elements *e, tc_value *v, tc_value *const *at)
     tc_value *in[TC_MAX_RANK];
     tc_builder b = builder_for(e, op);
     switch (op->code) {
-    case TC_SPLAT: return spread(&b, leaf(e, op->in[0]), at[0]->type);
+    case TC_SPLAT: return tc_build_spread(&b, leaf(e, op->in[0]), at[0]->type);
     case TC_RANGE: return at[0];
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:

@@ -36,37 +36,11 @@ typedef struct expansion {
     const tc_attr *sides;
     const tc_layout *layout; /* of the tile; NULL: at tile level */
     unsigned rank, nindices; /* of the tile */
-    const tc_type *i32, *i64;
 } expansion;
-
-static tc_value *of_tensor(expansion *x, tc_opcode code, unsigned dim)
-{
-    tc_op *op = tc_op_new(x->b.func, code, x->b.loc, 1, &x->block->in[0], 0);
-    tc_op_set_int(op, "dim", dim);
-    return tc_build_op(&x->b, op, NULL);
-}
-
-static tc_value *as_type(expansion *x, tc_value *v, const tc_type *elem)
-{
-    const tc_type *type = tc_type_with_elem(x->cx, v->type, elem);
-    return v->type == type ? v : tc_build(&x->b, TC_CAST, 1, &v, type);
-}
-
-/* A scalar in the shape of a tile. */
-static tc_value *spread(expansion *x, tc_value *v, const tc_type *tile)
-{
-    const tc_type *type = tc_type_with_elem(x->cx, tile, v->type);
-    return tc_build(&x->b, TC_SPLAT, 1, &v, type);
-}
 
 static tc_value *plus(expansion *x, tc_value *a, tc_value *b)
 {
     return a ? tc_build_binary(&x->b, TC_ADD, a, b) : b;
-}
-
-static tc_value *both(expansion *x, tc_value *a, tc_value *b)
-{
-    return a && b ? tc_build_binary(&x->b, TC_AND, a, b) : a ? a : b;
 }
 
 /* The same value with a layout, at machine level: the ops that were built are
@@ -140,10 +114,11 @@ static tc_value *begin_of_windows(expansion *x)
         bool tile = v->type->kind == TC_TILE;
         if (!tile && tc_match_int(v, 0))
             continue;
-        tc_value *stride = of_tensor(x, TC_STRIDE, i);
-        v = as_type(x, v, x->i64);
+        tc_value *stride =
+            tc_build_at(&x->b, TC_STRIDE, x->block->in[0], "dim", i);
+        v = tc_build_cast(&x->b, v, TC_I64);
         if (tile)
-            stride = spread(x, stride, v->type);
+            stride = tc_build_spread(&x->b, stride, v->type);
         tc_value **sum = tile ? &rows : &all;
         v = tc_build_binary(&x->b, TC_MUL, v, stride);
         *sum = plus(x, *sum, v);
@@ -151,14 +126,13 @@ static tc_value *begin_of_windows(expansion *x)
     tc_value *p = tc_build(&x->b, TC_BASE, 1, &x->block->in[0], NULL);
     if (all)
         p = tc_build_binary(&x->b, TC_PTR_ADD, p, all);
-    return tc_build_binary(&x->b, TC_PTR_ADD, spread(x, p, rows->type), rows);
+    return tc_build_binary(&x->b, TC_PTR_ADD,
+                           tc_build_spread(&x->b, p, rows->type), rows);
 }
 
 static tc_value *positions_along(expansion *x, unsigned dim)
 {
-    return tc_build(
-        &x->b, TC_RANGE, 0, NULL,
-        tc_type_shaped(x->cx, TC_TILE, 1, &x->sides->dims[dim], x->i32));
+    return tc_build_range(&x->b, x->sides->dims[dim]);
 }
 
 static tc_value *pointers(expansion *x)
@@ -168,9 +142,11 @@ static tc_value *pointers(expansion *x)
     for (unsigned i = 0; i < x->sides->n; i++) {
         if (!x->sides->dims[i])
             continue;
-        tc_value *at = as_type(x, positions_along(x, i), x->i64);
-        tc_value *stride = of_tensor(x, TC_STRIDE, i);
-        at = tc_build_binary(&x->b, TC_MUL, at, spread(x, stride, at->type));
+        tc_value *at = tc_build_cast(&x->b, positions_along(x, i), TC_I64);
+        tc_value *stride =
+            tc_build_at(&x->b, TC_STRIDE, x->block->in[0], "dim", i);
+        at = tc_build_binary(&x->b, TC_MUL, at,
+                             tc_build_spread(&x->b, stride, at->type));
         at = in_tile(x, at, axis, axis + 1);
         p = tc_build_binary(&x->b, TC_PTR_ADD, p, at);
         axis++;
@@ -193,8 +169,11 @@ static tc_value *is_below_size(expansion *x, tc_value *at, unsigned dim)
 {
     if (is_never_outside(x, at, dim))
         return NULL;
-    tc_value *size = as_type(x, of_tensor(x, TC_SIZE, dim), at->type->elem);
-    return tc_build_cmp(&x->b, "ult", at, spread(x, size, at->type));
+    tc_value *size = tc_build_cast(
+        &x->b, tc_build_at(&x->b, TC_SIZE, x->block->in[0], "dim", dim),
+        tc_type_elem(at->type)->kind);
+    return tc_build_cmp(&x->b, "ult", at,
+                        tc_build_spread(&x->b, size, at->type));
 }
 
 static bool has_boundary(const expansion *x, unsigned axis)
@@ -213,18 +192,21 @@ static tc_value *inside(expansion *x)
     unsigned axis = x->nindices;
     for (unsigned i = 0; i < x->sides->n; i++)
         if (x->block->in[1 + i]->type->kind == TC_TILE)
-            rows = both(x, rows, is_below_size(x, x->block->in[1 + i], i));
+            rows = tc_build_both(&x->b, rows,
+                                 is_below_size(x, x->block->in[1 + i], i));
     if (rows)
         all = in_tile(x, rows, 0, x->nindices);
     for (unsigned i = 0; i < x->sides->n; i++) {
         if (!x->sides->dims[i] || !has_boundary(x, axis++))
             continue;
         tc_value *offset = x->block->in[1 + i];
-        tc_value *at = as_type(x, positions_along(x, i), offset->type);
-        at = tc_build_binary(&x->b, TC_ADD, spread(x, offset, at->type), at);
+        tc_value *at =
+            tc_build_cast(&x->b, positions_along(x, i), offset->type->kind);
+        at = tc_build_binary(&x->b, TC_ADD,
+                             tc_build_spread(&x->b, offset, at->type), at);
         at = is_below_size(x, at, i);
         if (at)
-            all = both(x, all, in_tile(x, at, axis - 1, axis));
+            all = tc_build_both(&x->b, all, in_tile(x, at, axis - 1, axis));
     }
     return all;
 }
@@ -236,7 +218,7 @@ static void expand_load(expansion *x, tc_op *op)
     tc_value *mask = op->nin > 1 ? op->in[1] : NULL;
     tc_value *other = op->nin > 2 ? op->in[2] : NULL;
     tc_value *in[] = {pointers(x), inside(x)};
-    in[1] = both(x, in[1], mask);
+    in[1] = tc_build_both(&x->b, in[1], mask);
     tc_op *load = tc_op_new(op->func, TC_LOAD, op->loc, in[1] ? 2 : 1, in, 0);
     tc_op_set_attr(load, "pad", *tc_op_attr(op, "pad"));
     tc_op_copy_hints(load, op);
@@ -252,7 +234,7 @@ static void expand_load(expansion *x, tc_op *op)
 static void expand_store(expansion *x, tc_op *op)
 {
     tc_value *in[] = {pointers(x), op->in[1], inside(x)};
-    in[2] = both(x, in[2], op->nin > 2 ? op->in[2] : NULL);
+    in[2] = tc_build_both(&x->b, in[2], op->nin > 2 ? op->in[2] : NULL);
     tc_op *store = tc_build_effect(&x->b, TC_STORE, in[2] ? 3 : 2, in);
     tc_op_set_attr(store, "kind", *tc_op_attr(op, "kind"));
     tc_op_copy_hints(store, op);
@@ -277,9 +259,7 @@ static void expand(tc_context *cx, tc_op *op, const tc_layout *layout)
                    .layout = layout,
                    .sides = tc_op_attr(block, "sides"),
                    .rank = op->in[0]->type->rank,
-                   .nindices = tc_block_index_rank(block),
-                   .i32 = tc_type_scalar(cx, TC_I32),
-                   .i64 = tc_type_scalar(cx, TC_I64)};
+                   .nindices = tc_block_index_rank(block)};
     if (op->code == TC_LOAD)
         expand_load(&x, op);
     else

@@ -75,18 +75,8 @@ static void find_positions(merge *m)
     const tc_type *rows = leading(cx, m->to, m->nto);
     tc_value *at[TC_MAX_RANK];
     for (unsigned i = 0; i < m->nto; i++) {
-        tc_value *v = tc_build(
-            &m->top, TC_RANGE, 0, NULL,
-            tc_type_shaped(cx, TC_TILE, 1, &rows->dims[i], rows->elem));
-        for (unsigned k = 0; k < m->nto; k++) {
-            if (k == i)
-                continue;
-            tc_op *op =
-                tc_op_new(m->top.func, TC_EXPAND_DIMS, m->top.loc, 1, &v, 0);
-            tc_op_set_int(op, "axis", k);
-            v = tc_build_op(&m->top, op, NULL);
-        }
-        at[i] = m->nto > 1 ? tc_build(&m->top, TC_BROADCAST, 1, &v, rows) : v;
+        tc_value *line = tc_build_range(&m->top, rows->dims[i]);
+        at[i] = tc_build_along(&m->top, line, i, rows);
     }
     tc_positions_before_reshape(&m->top, leading(cx, m->from, m->nfrom), rows,
                                 at, m->at);
@@ -101,11 +91,8 @@ static tc_value *index_of_rows(merge *m, tc_value *index, tc_builder *b)
         return tc_element_at(&e, index, m->at);
     }
     const tc_type *elem = index->type->elem;
-    for (unsigned i = m->nindices; i < m->nfrom; i++) {
-        tc_op *op = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &index, 0);
-        tc_op_set_int(op, "axis", i);
-        index = tc_build_op(b, op, NULL);
-    }
+    for (unsigned i = m->nindices; i < m->nfrom; i++)
+        index = tc_build_at(b, TC_EXPAND_DIMS, index, "axis", i);
     const tc_type *all =
         tc_type_with_elem(cx, leading(cx, m->from, m->nfrom), elem);
     if (index->type != all)
@@ -118,15 +105,10 @@ static tc_value *index_of_rows(merge *m, tc_value *index, tc_builder *b)
 static tc_value *offset_of_rows(merge *m, tc_value *offset, unsigned axis,
                                 tc_builder *b)
 {
-    tc_context *cx = b->func->module->cx;
-    tc_value *at = m->at[axis];
-    const tc_type *type = tc_type_with_elem(cx, at->type, offset->type);
-    if (at->type != type)
-        at = tc_build(b, TC_CAST, 1, &at, type);
+    tc_value *at = tc_build_cast(b, m->at[axis], offset->type->kind);
     if (tc_match_int(offset, 0))
         return at;
-    offset = tc_build(b, TC_SPLAT, 1, &offset, type);
-    return tc_build_binary(b, TC_ADD, offset, at);
+    return tc_build_binary(b, TC_ADD, tc_build_spread(b, offset, at->type), at);
 }
 
 static tc_value *build_block(merge *m, tc_builder *b)
