@@ -14,7 +14,8 @@ waited for. Without a GPU (or with --device cpu) the calls run their kernels too
 of 1x1x8x64: such figures show what the package adds, and no ratio.
 
 First calls: `torch` is imported and has a CUDA context, then `import tilec` and
-one call are timed, with compiled code in the cache and with an empty one.
+one call are timed, with compiled code in the cache and with an empty one. A
+call with Python mods imports dynamo, which is timed alone, too.
 """
 import argparse
 import json
@@ -45,6 +46,11 @@ FIRST = {
     "tilec": 'import tilec; tilec.attention(q, k, v, mask_mod="causal")',
     "tilec, gradients": 'import tilec; tilec.attention(*(x.requires_grad_() '
     'for x in (q, k, v)), mask_mod="causal").sum().backward()',
+    "tilec, Python mods": "from tilec.flex_attention import flex_attention, "
+    "create_block_mask; flex_attention(q, k, v, block_mask=create_block_mask("
+    "lambda b, h, i, j: i >= j, None, None, q.shape[2], q.shape[2], "
+    "device=q.device))",
+    "dynamo": "import torch._dynamo",
     "sdpa": "torch.nn.functional.scaled_dot_product_attention(q, k, v, "
             "is_causal=True)",
 }
@@ -82,7 +88,7 @@ def first_calls(device, shape, dtype, times, show):
         with tempfile.TemporaryDirectory() as cache:
             for i in range(times + 1):
                 what = name + (", code not cached" if not i else "")
-                if name == "sdpa" and not i:
+                if not name.startswith("tilec") and not i:
                     continue
                 got = first_call(code, device, shape, dtype, cache)
                 found.setdefault(what, []).append(got)

@@ -4,7 +4,7 @@
     torch_flex_upstream.py PYTORCH/test/inductor [-n WORKERS] [--device cpu]
 
 loads test_flex*.py of a PyTorch checkout, puts tilec in the place of what they
-test, runs each case in a worker process and prints a table of the cases that
+test, runs each case in a worker process (-n 0: in this one) and prints a table of the cases that
 do not pass and the counts. Nothing of PyTorch's code is part of this program.
 
 A case runs once for each front:
@@ -172,12 +172,8 @@ def _outcome(kind, method):
     return "passes", ""
 
 
-def worker(args):
-    """Reads names of cases, writes a line of JSON for each."""
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if not args.verbose:
-        os.dup2(1, 2)
+def _loaded(args, front):
+    """{name: (class, method)}, in this process."""
     sys.argv = sys.argv[:1]
     import torch
     torch.set_num_threads(1 if args.device == "cuda" else 2)
@@ -185,8 +181,16 @@ def worker(args):
         _as_if_cuda()
     import warnings
     warnings.simplefilter("ignore")
-    front = _Front(args.front, args.rest)
-    cases = _cases(args.folder, args.device, front)
+    return _cases(args.folder, args.device, _Front(front, args.rest))
+
+
+def worker(args):
+    """Reads names of cases, writes a line of JSON for each."""
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if not args.verbose:
+        os.dup2(1, 2)
+    cases = _loaded(args, args.front)
     out.write(json.dumps(sorted(cases)) + "\n")
     for line in sys.stdin:
         out.write(json.dumps(_outcome(*cases[line.strip()])) + "\n")
@@ -312,6 +316,22 @@ def run(args, front):
     return found
 
 
+def run_here(args, front):
+    """The same without workers, and so without a limit of a case's time."""
+    cases, began, found = _loaded(args, front), time.time(), []
+    for case in chosen(sorted(cases), args):
+        if (front, case) in args.known:
+            continue
+        since = time.time()
+        if args.budget and since - began > args.budget:
+            found.append((case, "not run", "", 0))
+            continue
+        found.append((case, *_outcome(*cases[case]), time.time() - since))
+        if args.progress:
+            print(*found[-1][:2], last_line(found[-1][2]), file=sys.stderr)
+    return found
+
+
 def table():
     """[(class, pattern, reason)] of torch_flex_upstream.txt."""
     rows = []
@@ -382,7 +402,8 @@ def _shard(text):
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("folder")
-    p.add_argument("-n", type=int, default=2, help="worker processes")
+    p.add_argument("-n", type=int, default=2, help="worker processes; 0: all "
+                   "cases of one front run in this process")
     p.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     p.add_argument("--front", default="compile,call",
                    help="compile, call, torch, or several with commas")
@@ -407,6 +428,8 @@ def main():
     args = p.parse_args()
     if args.worker:
         return worker(args)
+    if not args.n and "," in args.front:
+        p.error("-n 0 runs one front, --front names %s" % args.front)
     outcomes, raw = collections.OrderedDict(), []
     for name in args.done:
         with open(name) as f:
@@ -415,7 +438,8 @@ def main():
         outcomes.setdefault(case, []).append((front, kind, text))
     args.known = {tuple(x[:2]) for x in raw}
     for front in args.front.split(","):
-        for case, kind, text, seconds in run(args, front):
+        for case, kind, text, seconds in (run if args.n else run_here)(
+                args, front):
             outcomes.setdefault(case, []).append((front, kind, text))
             raw.append((front, case, kind, text, seconds))
         if args.out:

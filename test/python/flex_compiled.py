@@ -7,7 +7,11 @@ pass of inductor, ours by any backend.
 With --all inductor itself runs too, if there is a C++ compiler.
 """
 import os
+import pathlib
+import re
+import subprocess
 import sys
+import tempfile
 import warnings
 
 # What inductor has cached needs no pass.
@@ -276,6 +280,61 @@ def test_unknown_operator():
         raise AssertionError("not refused")
     except Exception as e:
         assert "linalg_inv" in str(e), e
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+IMPORTS = """
+import sys, torch
+import torch._dynamo, torch.nn.attention.flex_attention
+known = set(sys.modules)
+import tilec.flex_attention
+print(*[m for m in sys.modules if m not in known and
+        m.startswith(("torch.", "functorch", "networkx"))])
+"""
+
+INSTALLED = """
+import torch
+%s
+from torch.nn.attention.flex_attention import flex_attention
+f = torch.compile(flex_attention, backend="tilec", fullgraph=True,
+                  options={"rest": "aot_eager"})
+q = k = v = torch.randn(1, 2, 40, 32)
+want = flex_attention(q, k, v)
+assert (f(q, k, v) - want).abs().max() < 1e-5
+import tilec
+assert tilec._attention.ready and "tilec" in torch._dynamo.list_backends()
+"""
+
+
+def run_alone(code, *folders):
+    """What a process of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True,
+        text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+            [*folders, *sys.path])})
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def test_imports():
+    """Beyond dynamo nothing of torch's is imported: a second of modules."""
+    found = run_alone(IMPORTS)
+    assert not found, found
+
+
+def test_installed():
+    """The entry point of pyproject.toml, with and without our own import."""
+    line, = re.findall(r"(?m)^tilec = .*$",
+                       (ROOT / "pyproject.toml").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        info = pathlib.Path(folder) / "tilec-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Name: tilec\nVersion: 0\n")
+        (info / "entry_points.txt").write_text(
+            "[torch_dynamo_backends]\n%s\n" % line.replace('"', ""))
+        for before in ("", "import tilec.flex_attention"):
+            run_alone(INSTALLED % before, folder)
 
 
 def main():
