@@ -19,7 +19,7 @@ import torch_cases  # first: finds tilec, and ends where there is no torch
 
 import tilec
 import torch
-from tilec import _attention, _launch, _prepared
+from tilec import _attention, _launch, _prepared, _torch
 from torch.autograd import forward_ad
 from torch_cases import refused
 
@@ -636,6 +636,12 @@ def test_repeated_lengths(device):
         _prepared.Forward.__init__, _prepared.for_lengths = was, seek
     assert _launch.fast is None or len(made) <= 4, len(made)
     assert len(sought) <= 8, len(sought)  # not for each length
+    elsewhere = q.to("meta" if device == "cpu" else "cpu")
+    for n in range(51, 54):  # lengths that are known, of another query
+        refused(ValueError, "another device", lambda n=n: tilec.attention(
+            elsewhere, *pool[:, :, :, :n], score_mod="alibi", slopes=slopes))
+    assert _torch._growing((), q, *kv, ()) != _torch._growing(
+        (), elsewhere, *kv, ())
     kv = pool[:, :, :, :41]  # known without gradients
 
     def ours(*t):

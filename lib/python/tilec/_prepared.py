@@ -374,15 +374,24 @@ class Lengths(typing.NamedTuple):
 _AHEAD = 255  # steps
 
 
+def last_ahead(n):
+    """The last length that one with n keys may serve: none goes beyond a power
+    of two, where plans change."""
+    return min(n + _AHEAD, (1 << n.bit_length()) - 1)
+
+
 def lengths_of(ready, q, k, v, values, want_max):
     """The lengths from k's on that have the Forward's plan and workspace, or
-    None. What both depend on are bounds of the length, so that the last one
-    decides for those before it; and strides of 8-bit numbers, and of rows."""
+    None. The last one decides for those before it: up to the next power of two
+    a plan depends on bounds of the length alone (is it long enough to split
+    keys, are there as many as queries), and a workspace grows with it
+    (test/python/lengths.py asks the library). Strides of rows, and of 8-bit
+    numbers, are other matters."""
     n = k.shape[2]
     if not n or _tensors.has_8_bits(q) or k.stride(3) != 1 or \
             v.stride(3) != 1 or v.shape[3] == 1:
         return None
-    high = min(n + _AHEAD, (1 << n.bit_length()) - 1)
+    high = last_ahead(n)
     longer = [x[:, :, :1].expand(-1, -1, high, -1) for x in (k, v)]
     if _plan_of(ready.spec, q, *longer, ready.names, values,
                 want_max) is ready.plan and ready.fits(*longer):

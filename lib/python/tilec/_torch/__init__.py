@@ -119,9 +119,6 @@ class _Attention(torch.autograd.Function):
 
 # Without functorch's share of Function.apply: is_watched has asked for it.
 _record = super(torch.autograd.Function, _Attention).apply
-# The engine calls `backward` itself, without the method of torch that looks it
-# up: it runs in a thread of its own, whose caches are cold.
-_Attention._backward_cls.apply = _Attention.backward
 
 
 def _any_gradients(ready, wanted, q, k, v, o, lse, dout, dlse, values):
@@ -258,7 +255,7 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
 
 def _growing(rest, q, k, v, values):
     """As _key, whatever the length of k and v is."""
-    return (rest, q.dtype, q.shape, q.stride(), q.is_neg(),
+    return (rest, q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
             *[(x.dtype, x.device, x.shape[:2], x.shape[3], x.stride(3),
                x.is_neg()) for x in (k, v)], *map(_tensors.kind, values))
 
