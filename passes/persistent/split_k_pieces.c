@@ -79,31 +79,6 @@ static void add_step(const tc_target *t, const tc_region *step, step_work *w)
     }
 }
 
-static unsigned warps_of(const tc_func *f, const tc_pass_options *o,
-                         int64_t sums)
-{
-    unsigned asked = o->warps ? o->warps : f->warps;
-    bool few =
-        tc_spread_registers(sums, TC_DEFAULT_WARPS) <= TC_SPLIT_FEW_REGISTERS;
-    return asked ? asked : few ? TC_DEFAULT_WARPS : TC_DEFAULT_MAX_WARPS;
-}
-
-/* CTAs that fit an SM: by the rings' bytes, and by registers, of which several
- * warp groups take all. */
-static int64_t resident(const tc_target *t, unsigned warps, int64_t loads,
-                        int64_t sums)
-{
-    int64_t ring =
-        loads * TC_UNCHAINED_SLOTS + TC_BLOCK_RESERVE + TC_CHANNEL_RESERVE;
-    int64_t registers = tc_spread_registers(sums, warps) +
-                        TC_SPARE_WGMMA_REGISTERS + TC_SPARE_REGISTERS;
-    int64_t by_registers =
-        t->registers_per_sm / (registers * tc_threads(warps + 1));
-    int64_t by_bytes = t->shared_per_sm / ring;
-    int64_t n = by_registers < by_bytes ? by_registers : by_bytes;
-    return n < 1 || tc_warpgroups(warps) > 1 ? 1 : n;
-}
-
 static int64_t larger(int64_t x, int64_t y)
 {
     return x > y ? x : y;
@@ -117,14 +92,16 @@ static cost cost_of(const tc_func *f, const tc_pass_env *env, const tc_op *loop)
     for (unsigned i = 0; i < loop->nout; i++)
         sums += tile_bytes(loop->out[i]);
     add_step(t, loop->regions[0], &w);
+    const tc_pass_options *o = env->options;
+    unsigned warps = tc_expected_warps(o->warps ? o->warps : f->warps, sums);
     int64_t math = larger(w.products, w.lanes * TC_LANES_PERCENT / 100);
     int64_t alone = TC_STEP_CYCLES + w.lanes * TC_LANES_ALONE_PERCENT / 100;
     return (cost){.latency = larger(alone, w.products * TC_ALONE_PERCENT / 100),
                   .work = larger(math, w.loads / TC_L2_BYTES_PER_CYCLE),
                   .sums = sums,
                   .sms = t->multiprocessors,
-                  .resident = resident(t, warps_of(f, env->options, sums),
-                                       w.loads, sums)};
+                  .resident = tc_resident_ctas(
+                      t, warps, w.loads * TC_UNCHAINED_SLOTS, sums)};
 }
 
 /* ---- Ops of the plan ---- */

@@ -44,6 +44,26 @@ int64_t tc_expected_consumer_registers(const tc_target *t, unsigned warps)
     return at_most(whole_steps(all / tc_threads(warps)), TC_ROLE_MAX_REGISTERS);
 }
 
+unsigned tc_expected_warps(unsigned asked, int64_t carried)
+{
+    bool few = tc_spread_registers(carried, TC_DEFAULT_WARPS) <=
+               TC_SHARING_MAX_REGISTERS;
+    return asked ? asked : few ? TC_DEFAULT_WARPS : TC_DEFAULT_MAX_WARPS;
+}
+
+int64_t tc_resident_ctas(const tc_target *t, unsigned warps, int64_t rings,
+                         int64_t carried)
+{
+    int64_t registers = tc_spread_registers(carried, warps) +
+                        TC_SPARE_WGMMA_REGISTERS + TC_SPARE_REGISTERS;
+    int64_t by_registers =
+        t->registers_per_sm / (registers * tc_threads(warps + 1));
+    int64_t by_bytes =
+        t->shared_per_sm / (rings + TC_BLOCK_RESERVE + TC_CHANNEL_RESERVE);
+    int64_t n = at_most(by_registers, by_bytes);
+    return n < 1 || tc_warpgroups(warps) > 1 ? 1 : n;
+}
+
 bool tc_split_registers(const tc_target *t, unsigned groups, unsigned fewest,
                         bool keep_step, tc_role_registers *out)
 {
@@ -79,4 +99,14 @@ bool tc_lend_registers(unsigned groups, tc_role_registers *r)
 unsigned tc_planned_slots(unsigned stages)
 {
     return stages == 1 ? 1 : TC_CHAINED_SLOTS;
+}
+
+/* As many as arrive in the time that one takes. */
+unsigned tc_busy_slots(uint64_t bytes)
+{
+    uint64_t busy = TC_L2_BYTES_PER_CYCLE * TC_BUSY_LATENCY_CYCLES;
+    uint64_t n = (busy + bytes / 2) / bytes;
+    return n < TC_UNCHAINED_SLOTS   ? TC_UNCHAINED_SLOTS
+           : n > TC_MAX_ASKED_SLOTS ? TC_MAX_ASKED_SLOTS
+                                    : (unsigned)n;
 }

@@ -50,6 +50,8 @@ enum {
     TC_SPARE_REGISTERS = 24,       /* all accumulators of the step */
     TC_SPARE_WGMMA_REGISTERS = 48, /* wgmma: accumulators, operands kept */
     TC_SPARE_MMA_REGISTERS = 40,   /* mma.m16: the same, or fragments */
+    /* Of tiles that a loop carries, with which CTAs share an SM. */
+    TC_SHARING_MAX_REGISTERS = 64,
     /* Registers that a step may hold without spilling, if its layouts are not
      * known yet or its instruction is mma.m16. */
     TC_STEP_MAX_REGISTERS = 200,
@@ -69,6 +71,14 @@ unsigned tc_max_registers(const tc_target *t, unsigned warps);
 /* Registers that a consumer can be expected to have before roles are made: all
  * but those of a producer's warp group. */
 int64_t tc_expected_consumer_registers(const tc_target *t, unsigned warps);
+
+/* Warps of a kernel that asks for so many (0: for none), by the bytes of the
+ * tiles that its loop carries. */
+unsigned tc_expected_warps(unsigned asked, int64_t carried);
+/* CTAs that an SM has room for: by the bytes of their rings, and by registers,
+ * of which several warp groups take all. */
+int64_t tc_resident_ctas(const tc_target *t, unsigned warps, int64_t rings,
+                         int64_t carried);
 
 /* `registers` of warp_groups. */
 typedef struct tc_role_registers {
@@ -123,7 +133,7 @@ enum {
 
 enum {
     TC_CHAINED_SLOTS = 2,    /* products that need each other's results */
-    TC_UNCHAINED_SLOTS = 4,  /* products that wait for memory only */
+    TC_UNCHAINED_SLOTS = 4,  /* products that wait for memory only: at least */
     TC_MAX_ASKED_SLOTS = 16, /* that can be asked for */
     /* cp.async: where two blocks share an SM, and where one has it alone. */
     TC_MIN_STAGES = 2,
@@ -134,6 +144,9 @@ enum {
 /* Slots that a load of a hot loop will have at least, where options ask for
  * `stages` (0: for none). */
 unsigned tc_planned_slots(unsigned stages);
+/* Slots of `bytes`, of products that wait for memory only, with which a CTA
+ * that has a multiprocessor alone keeps its share of the memory busy. */
+unsigned tc_busy_slots(uint64_t bytes);
 
 /* ---- Thresholds ---- */
 
@@ -168,12 +181,13 @@ enum {
      * kernel adds. Cycles of that kernel with its launch, and of a CTA before
      * and after its loop. What a step takes more if a CTA is alone on its SM;
      * instructions for an element's conversion from int; cycles of elementwise
-     * ops, alone and not, as percent of their lanes' share. Registers of sums
-     * of CTAs that share an SM. */
+     * ops, alone and not, as percent of their lanes' share. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,
     TC_L2_BYTES_PER_CYCLE = 50,
-    /* From the issue of a TMA load of what is in L2 to its mbarrier. */
+    /* From the issue of a TMA load of what is in L2 to its mbarrier; the same
+     * where all SMs load as fast as they can (claim busy-slots). */
     TC_COPY_LATENCY_CYCLES = 700,
+    TC_BUSY_LATENCY_CYCLES = 2750,
     TC_STORE_BYTES_PER_CYCLE = 20,
     TC_MERGE_BYTES_PER_CYCLE = 12,
     TC_MERGE_CYCLES = 4000,
@@ -182,7 +196,6 @@ enum {
     TC_INT_CAST_INSTRUCTIONS = 4,
     TC_LANES_ALONE_PERCENT = 110,
     TC_LANES_PERCENT = 150,
-    TC_SPLIT_FEW_REGISTERS = 64,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:

@@ -5,17 +5,20 @@
  * A ring in an innermost loop with products has at least two slots, so that one
  * is filled while the other is used; more if the options ask for it, or if the
  * loop's products do not wait for each other, so that the loop waits for memory
- * only. A ring outside of these loops has one slot, or two if there is room and
- * the step reads its tile to the end. Rings are filled ahead, so they are
- * always in use. With all other buffers, and the scratch of conversions, they
- * have to fit into a block's shared memory. If that would cost a slot in an
- * innermost loop, a ring around it is filled less far ahead: buffers that are
- * used after its last use in a step (the end of a tile) may alias its memory
- * until the step's end. If the loop itself runs once, buffers that are used
- * after it may alias its rings.
+ * only: as many as keep the memory busy (machine_model.h), four at least. A
+ * ring outside of these loops has one slot, or two if there is room and the
+ * step reads its tile to the end. Rings are filled ahead, so they are always in
+ * use. With all other buffers, and the scratch of conversions, they have to fit
+ * into a block's shared memory. If that would cost a slot in an innermost loop,
+ * a ring around it is filled less far ahead: buffers that are used after its
+ * last use in a step (the end of a tile) may alias its memory until the step's
+ * end. If the loop itself runs once, buffers that are used after it may alias
+ * its rings.
  */
 #include "passes/warpspec/warpspec.h"
 
+#include "passes/analysis/match.h"
+#include "passes/analysis/tile_loop.h"
 #include "passes/target/machine_model.h"
 
 static const char pass[] = "specialize-warps";
@@ -366,14 +369,55 @@ static void say_all_fewer(const budget *b, const unsigned *wanted)
     }
 }
 
-/* As many as there is room for. */
+/* Does a CTA share its multiprocessor with no other? It computes many tiles, or
+ * its warp groups take all registers. */
+static bool is_alone(const tc_warpspec *s)
+{
+    return s->groups > 1 || tc_region_any(s->f->body, tc_is_tile_loop);
+}
+
+/* Is it known that the loop takes fewer steps than that? */
+static bool is_short(const tc_op *loop, unsigned steps)
+{
+    tc_scalar ends[3];
+    for (unsigned i = 0; i < 3; i++)
+        if (loop->code != TC_FOR || !tc_match_const(loop->in[i], &ends[i]))
+            return false;
+    return tc_trip_count(ends[0].i, ends[1].i, ends[2].i) < steps;
+}
+
+/* Does the loop load tiles that TMA copies cannot bring? Their rings get what
+ * memory is left, and are the ones that it waits for. */
+static bool loads_otherwise(const tc_warpspec *s, const tc_region *loop)
+{
+    for (const tc_tma_candidate *c = s->bulk; c; c = c->next)
+        if (c->refusal && tc_region_contains(loop, c->staged.load))
+            return true;
+    return false;
+}
+
+/* Slots that keep the loop's memory busy. CTAs that share a multiprocessor do
+ * that together, and a short loop is not worth more. */
+static unsigned busy_slots(const tc_warpspec *s, const tc_region *loop)
+{
+    uint64_t bytes = 0;
+    for (const tc_ring *r = s->rings; r; r = r->next)
+        bytes += r->region == loop && r->nbulk ? tc_ring_slot_bytes(r) : 0;
+    unsigned n = tc_busy_slots(bytes);
+    bool is_worth_it =
+        is_alone(s) && !is_short(loop->op, n) && !loads_otherwise(s, loop);
+    return is_worth_it ? n : TC_UNCHAINED_SLOTS;
+}
+
+/* As many as there is room and use for. */
 static void grow(const budget *b)
 {
     for (tc_ring *r = b->s->rings; r; r = r->next) {
         if (!r->nbulk || !is_hot(r) || r->asked ||
             r->slots < TC_CHAINED_SLOTS || is_chained(b->s, r->region->op))
             continue;
-        while (r->slots < TC_UNCHAINED_SLOTS) {
+        unsigned most = busy_slots(b->s, r->region);
+        while (r->slots < most) {
             set_slots(b->s, r->region, r->slots + 1);
             if (!fits(b)) {
                 set_slots(b->s, r->region, r->slots - 1);
