@@ -40,9 +40,9 @@
  * large enough for warp groups; otherwise, for any kernel, if the options ask
  * for tiles(static), so that a grid may be larger than the hardware's. Programs
  * run in any order, so any order of tiles is right; rasterize.c chooses it.
- * Recurrences, whose loop stores in each step, are left alone: no work follows
- * the loop, and a multiprocessor that has several of their programs computes
- * one while another waits.
+ * Recurrences, whose loop stores in each step, are left alone where a
+ * multiprocessor has room for several of their programs (machine_model.h): no
+ * work follows the loop, and one program computes while another waits.
  * `tiles(none|static|dynamic)` in the kernel's header, or the options, override
  * the choice. Tests: test/ir/passes/persist-tiles, test/unit/tiles.c.
  *
@@ -60,6 +60,7 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/tile_loop.h"
+#include "passes/target/machine_model.h"
 
 static const char pass[] = "persist-tiles";
 
@@ -368,6 +369,28 @@ static bool is_recurrence(const struct persist *s)
            has_writes(loop->regions[0], NULL) && !has_writes(s->f->body, loop);
 }
 
+static int64_t tile_bytes(const tc_type *t)
+{
+    return t->kind == TC_TILE ? tc_type_count(t) * tc_type_bytes(t->elem) : 0;
+}
+
+/* Has a multiprocessor room for several of its programs, with a slot for each
+ * load? */
+static bool is_shared(const struct persist *s)
+{
+    const tc_tile_work *w = &s->work;
+    const tc_pass_options *o = s->env->options;
+    int64_t loads = 0, carried = 0;
+    for (unsigned i = 0; i < w->nloads; i++)
+        loads += w->loads[i].bytes;
+    for (unsigned i = 0; i < w->hot->nout; i++)
+        carried += tile_bytes(w->hot->out[i]->type);
+    unsigned warps =
+        tc_expected_warps(o->warps ? o->warps : s->f->warps, carried);
+    return tc_resident_ctas(tc_machine(s->env->target), warps, loads, carried) >
+           1;
+}
+
 /* Why each program computes one tile only; NULL: it shall compute many. */
 static const char *why_not(const struct persist *s)
 {
@@ -375,10 +398,11 @@ static const char *why_not(const struct persist *s)
         return "tiles(none) asks for a program each";
     if (tc_region_has_op(s->f->body, TC_EXIT_IF))
         return "exit_if ends a program, not a tile";
-    if (s->work.hot && s->f->tiles == TC_TILES_ANY && is_recurrence(s))
+    if (s->work.hot && s->f->tiles == TC_TILES_ANY && is_recurrence(s) &&
+        is_shared(s))
         return "its loop stores in each step: there is no end of a tile that "
                "the next tile's copies could overlap with, and several "
-               "programs can share a multiprocessor";
+               "programs share a multiprocessor";
     return s->env->target->tma ? s->work.why : NULL;
 }
 
