@@ -122,9 +122,11 @@ static bool is_stored_in_steps(const tc_placing *s, const tc_op *op)
 static bool is_worth_asking(const tc_placing *s, const tc_op *op,
                             const tc_value *tensor, unsigned bytes, bool asks)
 {
+    bool is_free = asks || !has_any_size(tensor);
     if (s->dots)
-        return (asks && op->code == TC_LOAD) || is_stored_in_steps(s, op);
-    return asks || !has_any_size(tensor) || bytes >= 2 * WORD;
+        return (asks && op->code == TC_LOAD) ||
+               (is_free && is_stored_in_steps(s, op));
+    return is_free || bytes >= 2 * WORD;
 }
 
 /* A tensor must be aligned if an access of it moves 16 bytes at once; where
