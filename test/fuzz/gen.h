@@ -89,4 +89,8 @@ void gen_store(gen *g);
 void gen_rough(gen *g);
 void gen_store_value(gen *g, value v);
 
+/* ---- gen_storage.c ---- */
+
+void gen_stored(gen *g);
+
 #endif

@@ -180,7 +180,8 @@ static statement_fn *const others[] = {
     gen_range,  gen_expand, gen_broadcast, gen_trans,  gen_reshape,
     gen_slice,  gen_join,   gen_reduce,    gen_reduce, gen_argmax,
     gen_scan,   gen_sort,   gen_take,      gen_dot,    gen_load,
-    gen_gather, gen_call,   gen_store,     gen_rough,  gen_load_windows};
+    gen_gather, gen_call,   gen_store,     gen_rough,  gen_load_windows,
+    gen_stored, gen_stored};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)
@@ -252,7 +253,12 @@ static void write_kernel(gen *g, int n)
     for (int t = 0; t < NUM_TYPE_COUNT; t++)
         gen_line(g, "    %%out_%s: tensor<[?, ?] x %s>,", num_name(t),
                  num_name(t));
-    gen_line(g, "    %%rough: tensor<[?, ?] x f32>)");
+    gen_line(g, "    %%rough: tensor<[?, ?] x f32>,");
+    for (int io = 0; io < 2; io++)
+        for (int s = 0; s < STORED_COUNT; s++)
+            gen_line(g, "    %%%s_%s: tensor<[?, ?] x %s>%s", io ? "out" : "in",
+                     stored_infos[s].name, stored_infos[s].name,
+                     io && s == STORED_COUNT - 1 ? ")" : ",");
     write_tuning(g);
     gen_line(g, "    grid(%d) {", PROGRAM_GRID);
     g->indent = 2;
@@ -285,6 +291,8 @@ program program_new(uint64_t seed, int n)
     for (int t = 0; t < NUM_TYPE_COUNT; t++)
         g.p.slots[t] += g.p.slots[t] == 0;
     g.p.rough += g.p.rough == 0;
+    for (int s = 0; s < STORED_COUNT; s++)
+        g.p.stored[s] += g.p.stored[s] ? 0 : 2;
     return g.p;
 }
 

@@ -21,18 +21,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char plain[] = "bind-params,expand-breaks,inline,expand-sorts";
+static const char plain[] =
+    "bind-params,expand-breaks,inline,lower-storage,expand-sorts";
 
 static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
 {
     run_view views[NARGS];
-    tilec_argument args[NARGS] = {
-        tilec_tensor(NULL, run_view_of(&views[0], &m->fa)),
-        tilec_tensor(NULL, run_view_of(&views[1], &m->ia)),
-        tilec_int(NULL, m->n), tilec_float(NULL, m->x)};
-    for (int t = 0; t < NOUTPUTS; t++)
-        args[4 + t] =
-            tilec_tensor(NULL, run_view_of(&views[4 + t], &m->out[t]));
+    tilec_argument args[NARGS];
+    memory_launch(m, views, args);
     return tilec_launch(k, args, NARGS, NULL, error) == TILEC_OK;
 }
 

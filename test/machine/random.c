@@ -21,13 +21,8 @@ static bool run_on_cpu(tilec_context *cx, const program *p, const memory *m)
     tilec_compile_options o = TILEC_INIT(tilec_compile_options);
     tilec_kernel *k = run_compile(cx, p->text, &o);
     run_view views[NARGS];
-    tilec_argument args[NARGS] = {
-        tilec_tensor(NULL, run_view_of(&views[0], &m->fa)),
-        tilec_tensor(NULL, run_view_of(&views[1], &m->ia)),
-        tilec_int(NULL, m->n), tilec_float(NULL, m->x)};
-    for (int t = 0; t < NOUTPUTS; t++)
-        args[4 + t] =
-            tilec_tensor(NULL, run_view_of(&views[4 + t], &m->out[t]));
+    tilec_argument args[NARGS];
+    memory_launch(m, views, args);
     tilec_error error = {0};
     bool ok = k && tilec_launch(k, args, NARGS, NULL, &error) == TILEC_OK;
     if (!ok)
