@@ -2,6 +2,7 @@
  *
  * tilec opt: reads a program, runs passes on it, prints it.
  */
+#include "lib/program/imports.h"
 #include "passes/passes.h"
 #include "passes/reproducer.h"
 #include "tools/common/commands.h"
@@ -243,11 +244,32 @@ static bool print_module(struct opt *t, const tc_module *m)
     return true;
 }
 
+/* Parses what a program to compile mentions and does not define: functions of
+ * imported files and of the library. */
+static bool parse_mentioned(struct opt *t, tc_module *m, tc_source *source)
+{
+    tc_arena *a = &t->arena;
+    tc_job job = {.cx = t->cx};
+    tc_reader reader = {read_source, NULL};
+    tc_texts texts = tc_texts_new(a, source, 1);
+    unsigned n, nbound = t->options.nbindings;
+    const char **bound = tc_arena_array(a, const char *, nbound);
+    for (unsigned i = 0; i < nbound; i++)
+        bound[i] = t->bindings[i].value + (t->bindings[i].value[0] == '@');
+    bool ok = tc_texts_import(&job, &reader, &texts);
+    tc_source *linked = tc_link(a, &texts, bound, nbound, &n);
+    for (unsigned i = 0; i < n; i++)
+        ok &= tc_parse(m, tc_source_add(t->cx, linked[i].name, linked[i].text,
+                                        linked[i].len));
+    return ok;
+}
+
 /* Parse, verify, passes, print: false where an error was reported. */
-static bool process(struct opt *t, uint32_t source)
+static bool process(struct opt *t, uint32_t number, tc_source *source)
 {
     tc_module *m = tc_module_new(t->cx);
-    bool ok = tc_parse(m, source) && tc_module_verify(m) &&
+    bool ok = (!t->passes || parse_mentioned(t, m, source)) &&
+              tc_parse(m, number) && tc_module_verify(m) &&
               (!t->passes || tc_run_pipeline(m, t->passes, &t->options)) &&
               print_module(t, m);
     tc_module_free(m);
@@ -260,7 +282,7 @@ static bool run_part(struct opt *t, const char *text, size_t n)
     const char *path = t->input;
     const char *name = !path || strcmp(path, "-") == 0 ? "<stdin>" : path;
     uint32_t source = tc_source_add(t->cx, name, text, n);
-    bool ok = process(t, source);
+    bool ok = process(t, source, &(tc_source){name, text, n});
     if (tool_has(t->args, "--verify-diagnostics"))
         ok = expect_check(stderr, t->cx, source);
     else
@@ -437,7 +459,8 @@ const tool_command tool_opt = {
     "[FILE.tile]",
     "Runs passes on a program and prints it.",
     "Reads a program (`-` or no file: standard input), verifies it, runs the\n"
-    "passes on it, and prints it in canonical form.\n",
+    "passes on it, and prints it in canonical form. With -p the functions of\n"
+    "imported files and of the library that it mentions come along.\n",
     options,
     opt_run,
 };
