@@ -468,6 +468,23 @@ static tc_value *build(const stepping *s, const tc_value *from, const made *m)
     return op ? op->out[0] : NULL;
 }
 
+/* The tensor of every step-th element is made from an address, and half a byte
+ * has none. */
+static bool check_step_of_packed(tc_parser *p, const tc_type *t,
+                                 const index_list *list, tc_loc loc)
+{
+    if (tc_kind_is_packed(t->elem->kind))
+        for (unsigned i = 0; i < list->n; i++)
+            if (list->items[i].apart.is_stepped)
+                return tc_error(
+                    p->cx, loc,
+                    "block: `step` along dim %u of %s, expected none: a byte "
+                    "holds two elements; load the whole window and take a part "
+                    "of the tile, as `%%v[0 +: 32 step 2]`",
+                    i, tc_type_name(p->cx, t));
+    return true;
+}
+
 /* The tensor that a block with such items is a window of; their offsets become
  * those in it. NULL: reported. */
 static tc_value *step_tensor(tc_parser *p, const tc_operand *tensor,
@@ -478,6 +495,8 @@ static tc_value *step_tensor(tc_parser *p, const tc_operand *tensor,
     made m = {0};
     if (list->n != v->type->rank) /* the block reports it */
         return v;
+    if (!check_step_of_packed(p, v->type, list, loc))
+        return NULL;
     s.base = insert(&s, tc_op_new(p->f, TC_BASE, loc, 1, &v, 0));
     for (unsigned i = 0; s.ok && i < list->n; i++)
         if (!add_dim(&s, tensor, i, &list->items[i].apart,
