@@ -31,16 +31,27 @@ static bool comes_later(const tc_op *store, tc_op *op)
     return next != NULL;
 }
 
+/* A TMA store of this pass too, or one that the program has. */
+static bool writes(const tc_op *op)
+{
+    return tc_writes_global(op) || op->code == TC_TMA_STORE;
+}
+
+static bool adds(const tc_op *op)
+{
+    return (op->code == TC_STORE || op->code == TC_TMA_STORE) &&
+           tc_tma_store_adds(op);
+}
+
 static const char *why_ordered(tc_op *op, const tc_op *store)
 {
     bool atomic = op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
     if (atomic && !tc_op_is_word(op, "order", "relaxed"))
         return "an atomic may tell others that it is done";
     bool reads = tc_reads_global(op);
-    if (op->code == TC_STORE && tc_tma_store_adds(op) &&
-        tc_tma_store_adds(store))
+    if (adds(op) && adds(store))
         return NULL; /* in any order */
-    if (op == store || (!reads && !tc_writes_global(op)))
+    if (op == store || (!reads && !writes(op)))
         return NULL;
     const tc_value *x = tc_accessed_tensor(store), *y = tc_accessed_tensor(op);
     if (x && y && !x->def && !y->def && x != y)
@@ -48,8 +59,11 @@ static const char *why_ordered(tc_op *op, const tc_op *store)
     if (reads)
         return "the kernel reads that tensor too, or what it reads is not "
                "known";
+    /* A TMA store that comes first has been waited for. */
     if (exclude_each_other(op, store) ||
-        (x && x == y && comes_later(store, op)))
+        (x && x == y && comes_later(store, op)) ||
+        (x && x == y && op->code == TC_TMA_STORE &&
+         comes_later(op, (tc_op *)store)))
         return NULL;
     return "the kernel writes that tensor before";
 }
@@ -70,9 +84,9 @@ bool tc_tma_store_is_mixed(const tc_tma_stores *s, const tc_op *store)
     const tc_value *x = tc_accessed_tensor(store);
     for (unsigned i = 0; loop && i < loop->nregions; i++)
         tc_each_nested (op, loop->regions[i]) {
-            bool writes = !op->nregions && op != store && tc_writes_global(op);
-            const tc_value *y = writes ? tc_accessed_tensor(op) : NULL;
-            if (writes && (!x || !y || x->def || y->def || x == y))
+            bool other = !op->nregions && op != store && writes(op);
+            const tc_value *y = other ? tc_accessed_tensor(op) : NULL;
+            if (other && (!x || !y || x->def || y->def || x == y))
                 return true;
         }
     return false;
@@ -84,9 +98,8 @@ static bool writes_there(const tc_op *op, const tc_op *store,
                          const tc_value *tensor)
 {
     if (op->nregions == 0)
-        return tc_writes_global(op) && tc_accessed_tensor(op) == tensor &&
-               !(tc_adds_to_memory(op) && tc_adds_to_memory(store)) &&
-               !tc_surely_apart(op, store);
+        return writes(op) && tc_accessed_tensor(op) == tensor &&
+               !(adds(op) && adds(store)) && !tc_surely_apart(op, store);
     for (unsigned i = 0; i < op->nregions; i++)
         tc_each_op (inner, op->regions[i])
             if (writes_there(inner, store, tensor))

@@ -49,14 +49,16 @@ static bool find_growth(const tc_value *v, const tc_op *loop, int64_t *growth)
         (op->nin == 2 && !find_growth(op->in[1], loop, &b)))
         return false;
     switch (op->code) {
-    case TC_NEG: *growth = -a; return true;
-    case TC_ADD: *growth = a + b; return true;
-    case TC_SUB: *growth = a - b; return true;
+    case TC_NEG: return !__builtin_sub_overflow(0, a, growth);
+    case TC_ADD: return !__builtin_add_overflow(a, b, growth);
+    case TC_SUB: return !__builtin_sub_overflow(a, b, growth);
     case TC_MUL:
-        *growth = tc_match_const(op->in[1], &c)   ? a * c.i
-                  : tc_match_const(op->in[0], &c) ? b * c.i
-                                                  : 0;
-        return *growth != 0 || (!a && !b);
+        if (tc_match_const(op->in[1], &c))
+            return !__builtin_mul_overflow(a, c.i, growth);
+        if (tc_match_const(op->in[0], &c))
+            return !__builtin_mul_overflow(b, c.i, growth);
+        *growth = 0;
+        return !a && !b;
     default: return false;
     }
 }
@@ -84,7 +86,8 @@ bool tc_tma_store_moves(const tc_tma_stores *s, const tc_op *store)
     for (unsigned dim = 0; dim + 1 < block->nin; dim++) {
         int64_t growth;
         if (find_growth(block->in[1 + dim], loop, &growth) && growth &&
-            llabs(growth) <= INT32_MAX &&
+            growth >= -INT32_MAX && growth <= INT32_MAX &&
+            step.i <= INT32_MAX &&
             llabs(growth) * step.i >= side_of(block, dim))
             return true;
     }
