@@ -346,6 +346,17 @@ static tc_axis_info rule_lanes(const tc_axis_analysis *a, const tc_op *op)
     return r;
 }
 
+/* What is known of `a`, divided by a power of two. */
+static tc_axis divide(tc_axis r, tc_axis a, uint32_t by)
+{
+    tc_axis p = in_runs_of(a, by, 1);
+    if (p.divisor >= p.run)
+        r.same = larger(r.same, p.run);
+    if (p.divisor >= by && p.run <= by)
+        r.divisor = p.divisor / by;
+    return r;
+}
+
 /* Runs divided by a number: as long as the power of two in it, lanes are equal.
  */
 static tc_axis_info rule_div(const tc_axis_analysis *a, const tc_op *op)
@@ -356,11 +367,10 @@ static tc_axis_info rule_div(const tc_axis_analysis *a, const tc_op *op)
         return r;
     uint32_t by = low_bit(y->value);
     for (unsigned i = 0; i < r.rank; i++) {
-        tc_axis p = in_runs_of(x->axis[i], by, 1);
-        if (p.divisor >= p.run)
-            r.axis[i].same = larger(r.axis[i].same, p.run);
-        if (p.divisor >= by && p.run <= by && by == y->value)
-            r.axis[i].divisor = p.divisor / by;
+        uint32_t divisor = r.axis[i].divisor;
+        r.axis[i] = divide(r.axis[i], x->axis[i], by);
+        if (by != y->value)
+            r.axis[i].divisor = divisor;
     }
     return r;
 }
@@ -391,6 +401,18 @@ static tc_axis_info rule_shl(const tc_axis_analysis *a, const tc_op *op)
     for (unsigned i = 0; i < r.rank; i++)
         r.axis[i].divisor = times(in_runs_of(x->axis[i], 1, 1).divisor,
                                   (uint32_t)1 << y->value);
+    return r;
+}
+
+/* Divided by a power of two, down: shru gives the same low bits. */
+static tc_axis_info rule_shr(const tc_axis_analysis *a, const tc_op *op)
+{
+    const tc_axis_info *x = in(a, op, 0), *y = in(a, op, 1);
+    tc_axis_info r = rule_lanes(a, op);
+    if (!y->is_known || y->value < 0 || y->value > 30)
+        return r;
+    for (unsigned i = 0; i < r.rank; i++)
+        r.axis[i] = divide(r.axis[i], x->axis[i], (uint32_t)1 << y->value);
     return r;
 }
 
@@ -565,6 +587,8 @@ static rule_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_DIV] = rule_div,
     [TC_REM] = rule_rem,
     [TC_SHL] = rule_shl,
+    [TC_SHR] = rule_shr,
+    [TC_SHRU] = rule_shr,
     [TC_MIN] = rule_choice,
     [TC_MAX] = rule_choice,
     [TC_SELECT] = rule_select,

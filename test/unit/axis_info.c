@@ -67,7 +67,12 @@ START_TEST(test_runs)
                                   "%v = range(80)\n"
                                   "%u = %r + %r\n"
                                   "%d = 63 - %r\n"
-                                  "%m = min(%x, %n)",
+                                  "%m = min(%x, %n)\n"
+                                  "%s = %x >> 3\n"
+                                  "%su = %x >>> 3\n"
+                                  "%h = %i >> 2\n"
+                                  "%f = %i >> 5\n"
+                                  "%k = %i >> %n",
                                   0);
     check_axis(axis_of(a, "r", 0), 64, 64, 1);
     ck_assert_uint_eq(axis_of(a, "i", 0).divisor, 16);
@@ -81,6 +86,12 @@ START_TEST(test_runs)
     check_axis(axis_of(a, "u", 0), 1, 1, 1);
     ck_assert_uint_eq(axis_of(a, "d", 0).run, 1);
     check_axis(axis_of(a, "m", 0), 1, 1, 1);
+    /* As divided by 8 and by 4; 48 is no multiple of 32. */
+    check_axis(axis_of(a, "s", 0), 1, 1, 8);
+    check_axis(axis_of(a, "su", 0), 1, 1, 8);
+    ck_assert_uint_eq(axis_of(a, "h", 0).divisor, 4);
+    ck_assert_uint_eq(axis_of(a, "f", 0).divisor, 1);
+    ck_assert_uint_eq(axis_of(a, "k", 0).divisor, 1);
 }
 END_TEST
 
