@@ -197,13 +197,16 @@ bool tc_interp_outside(tc_interp *it, const tc_op *op, const char *verb)
                           verb, name ? name : "?", made);
 }
 
+/* No memory lies there: a null pointer, and what is a little after it. */
+enum { FIRST_PAGE = 4096 };
+
 bool tc_interp_pointer_ok(const tc_interp *it, int64_t address, unsigned bytes)
 {
     uintptr_t at = (uintptr_t)address;
     for (unsigned i = 0; i < it->nranges; i++)
         if (at >= it->ranges[i].from && at + bytes <= it->ranges[i].to)
             return true;
-    return !it->pointers_checked;
+    return !it->pointers_checked && at >= FIRST_PAGE;
 }
 
 /* ---- Loads, stores ---- */

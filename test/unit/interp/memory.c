@@ -318,6 +318,22 @@ START_TEST(pointer_outside)
 }
 END_TEST
 
+/* An address made of an int may lie anywhere, but for the first page. */
+START_TEST(pointer_of_zero)
+{
+    interp_text("kernel @k(%x: tensor<[?] x f32>, %n: i64) warps(1) grid(1) {\n"
+                "  %p = bitcast %n : ptr<f32>\n"
+                "  %v = load ptr_add(%p, 3)\n"
+                "  store %x[0 +: 1], splat(%v, tile<1 x f32, #blocked(1, 32, "
+                "1)>)\n"
+                "}\n");
+    interp_tensor x = interp_new(TC_F32, 1, (const int32_t[]){1});
+    tc_launch_arg args[] = {interp_arg(&x), {.scalar.i = 0}};
+    run(args);
+    interp_expect("reads an address outside of all tensors", "%v = load", NULL);
+}
+END_TEST
+
 /* Elements go through memory from the threads that hold columns to those that
  * hold rows. */
 static const char through_memory[] =
@@ -468,6 +484,7 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, endless);
     tcase_add_test(t, window_outside);
     tcase_add_test(t, pointer_outside);
+    tcase_add_test(t, pointer_of_zero);
     tcase_add_test(t, global_races);
     tcase_add_test(t, global_write_after_read);
     tcase_add_test(t, copy_source_changes);
