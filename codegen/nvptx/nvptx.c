@@ -49,6 +49,13 @@ static void init_llvm(void)
 /* PTX ISA: .L2::cache_hint and .L1::no_allocate, since 7.4 (CUDA 11.4). */
 static const char with_policies[] = "+ptx74";
 
+/* "+ptx74" is before "+ptx100". */
+static bool is_older(const char *isa, const char *other)
+{
+    size_t n = strlen(isa), m = strlen(other);
+    return n != m ? n < m : strcmp(isa, other) < 0;
+}
+
 /* Without optimisation every value would be a move, and ptxas spills; the
  * highest level takes a tenth longer for the same code. policies: cache hints
  * are among the instructions. */
@@ -57,7 +64,7 @@ static bool make_machine(tc_llvm_build *b, const tc_target *target,
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *isa = target->feature;
-    if (policies && strcmp(isa, with_policies) < 0)
+    if (policies && is_older(isa, with_policies))
         isa = with_policies;
     pthread_once(&once, init_llvm);
     return tc_llvm_build_machine(b, triple, target->cpu, isa, LLVMRelocDefault,
