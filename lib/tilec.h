@@ -481,9 +481,9 @@ typedef struct tilec_launch_options {
                    * calling thread may use */
     /* CPU target: output of the kernel's `print`, one line without its end a
      * call, from any thread but never from two at once. NULL: dropped. GPU
-     * targets do not call it: the driver's printf writes scalars to the
-     * process's standard output, at the latest when the stream is waited for;
-     * a kernel that prints a tile does not compile. */
+     * targets do not call it: the driver's printf writes the same lines to
+     * the process's standard output, at the latest when the stream is waited
+     * for, and loses the oldest ones if its buffer is full. */
     void (*print)(void *user, const char *line);
     /* CPU target: now and then, from one thread at a time: the calling one,
      * unless the context has a parallel_for. NULL: not wanted. */

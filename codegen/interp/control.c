@@ -255,18 +255,32 @@ static void add_number(tc_text *t, const tc_type *elem, tc_inum x)
 
 static void send(tc_interp *it, tc_text *t)
 {
-    it->options->print(it->options->user, t->data);
+    if (it->options->print)
+        it->options->print(it->options->user, t->data);
     t->len = 0;
+}
+
+/* The elements of a tile, or of the buffer that it was stored to: the first
+ * thread reads it. */
+static bool printed_elements(tc_interp *it, const tc_op *op, unsigned operand,
+                             uint32_t n, tc_inum *x, tc_ipoison *poison)
+{
+    if (op->in[operand]->type->kind == TC_TILE)
+        return tc_interp_gather(it, op, operand, x, poison);
+    uint8_t *groups = tc_arena_array(&it->arena, uint8_t, n);
+    memset(groups, 1, n);
+    return tc_interp_shared_read(it, op, operand, TC_READ_THREADS, groups, x,
+                                 poison);
 }
 
 static bool print_tile(tc_interp *it, const tc_op *op, unsigned operand,
                        tc_arena *a)
 {
     const tc_type *type = op->in[operand]->type;
-    uint32_t n = tc_interp_places(it, type->layout)->count;
+    uint32_t n = (uint32_t)tc_type_count(type);
     tc_inum *x = tc_arena_array(a, tc_inum, n);
     tc_ipoison *poison = tc_arena_array(a, tc_ipoison, n);
-    if (!tc_interp_gather(it, op, operand, x, poison))
+    if (!printed_elements(it, op, operand, n, x, poison))
         return false;
     int32_t sides[TC_MAX_RANK], coord[TC_MAX_RANK];
     tc_type_sides(type, sides);
@@ -290,6 +304,11 @@ static bool print_tile(tc_interp *it, const tc_op *op, unsigned operand,
     return true;
 }
 
+static bool has_elements(const tc_type *t)
+{
+    return t->kind == TC_TILE || t->kind == TC_SMEM;
+}
+
 static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
 {
     tc_text t = {.arena = a};
@@ -300,7 +319,7 @@ static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
                    program[2], tc_op_word(op, "message"));
     for (unsigned i = 0; i < n; i++) {
         const tc_ivalue *v = tc_ivalue_of(op->in[i]);
-        if (op->in[i]->type->kind == TC_TILE)
+        if (has_elements(op->in[i]->type))
             continue;
         if (v->poison[0] &&
             !tc_interp_poisoned(it, op, v->poison[0], "what is printed"))
@@ -309,12 +328,12 @@ static bool print_all(tc_interp *it, const tc_op *op, tc_arena *a)
     }
     send(it, &t);
     for (unsigned i = 0; i < n; i++)
-        if (op->in[i]->type->kind == TC_TILE && !print_tile(it, op, i, a))
+        if (has_elements(op->in[i]->type) && !print_tile(it, op, i, a))
             return false;
     return true;
 }
 
 bool tc_interp_print(tc_interp *it, const tc_op *op)
 {
-    return !it->options->print || print_all(it, op, &it->arena);
+    return print_all(it, op, &it->arena);
 }

@@ -227,6 +227,8 @@ void tc_gen_enter(tc_gen *g, LLVMBasicBlockRef to);
 void tc_gen_forbid_unrolling(tc_gen *g, LLVMValueRef branch);
 /* i1: only one thread of the role, the first. */
 LLVMValueRef tc_gen_first_thread(tc_gen *g);
+/* Of the program that an assert or print names: i32, its id along an axis. */
+LLVMValueRef tc_gen_reported_id(tc_gen *g, const tc_op *op, unsigned axis);
 /* roles.c. What is emitted up to tc_gen_join is run by one thread of the role,
  * the same one each time (each: by one of each group of four warps). It is
  * elected: the hardware's TMA copies are issued

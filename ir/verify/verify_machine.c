@@ -108,24 +108,43 @@ static bool check_smem_store(const tc_verifier *v, const tc_op *op)
 
 /* The elements of a buffer lie in their order, so that an index is an address.
  */
-static bool check_smem_take(const tc_verifier *v, const tc_op *op)
+static bool is_in_rows(const tc_verifier *v, const tc_type *t)
 {
-    const tc_type *t = op->in[0]->type;
     int32_t sides[TC_MAX_RANK];
     unsigned order[TC_MAX_RANK];
     tc_type_sides(t, sides);
     for (unsigned i = 0; i < t->rank; i++)
         order[i] = t->rank - 1 - i;
-    bool fits = !t->slots && op->in[1]->type->kind == TC_TILE &&
-                op->in[1]->type->layout &&
-                t->layout == tc_layout_swizzled(v->cx, t->rank, sides, order,
-                                                8 * tc_type_bytes(t->elem), 0);
+    return !t->slots &&
+           t->layout == tc_layout_swizzled(v->cx, t->rank, sides, order,
+                                           8 * tc_type_bytes(t->elem), 0);
+}
+
+static bool check_smem_take(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type;
+    bool fits = is_in_rows(v, t) && op->in[1]->type->kind == TC_TILE &&
+                op->in[1]->type->layout;
     return fits ||
            tc_error(v->cx, op->loc,
                     "smem_take: of %s by %s, expected a buffer with the layout "
                     "#rows, and a tile of indices with a layout",
                     tc_type_name(v->cx, t),
                     tc_type_name(v->cx, op->in[1]->type));
+}
+
+static bool check_printed(const tc_verifier *v, const tc_op *op)
+{
+    bool ok = true;
+    for (unsigned i = 0; i < op->nin; i++) {
+        const tc_type *t = op->in[i]->type;
+        if (t->kind == TC_SMEM && !is_in_rows(v, t))
+            ok = tc_error(v->cx, tc_op_in_loc(op, i),
+                          "print: operand %u is %s, expected a buffer with the "
+                          "layout #rows",
+                          i, tc_type_name(v->cx, t));
+    }
+    return ok;
 }
 
 /* From operand 0 to operand 1. */
@@ -545,6 +564,7 @@ typedef bool check_fn(const tc_verifier *v, const tc_op *op);
 static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_MMA] = check_mma,
     [TC_MMA_WAIT] = check_pending,
+    [TC_PRINT] = check_printed,
     [TC_SMEM_ALLOC] = check_smem_alloc,
     [TC_SMEM_STORE] = check_smem_store,
     [TC_SMEM_TAKE] = check_smem_take,

@@ -622,7 +622,8 @@ static bool check_print(const tc_verifier *v, const tc_op *op)
     bool ok = check_program(v, op);
     for (unsigned i = 0; i < op->nin; i++) {
         const tc_type *t = op->in[i]->type;
-        if (t->kind != TC_TILE && !tc_type_is_scalar(t))
+        bool staged = t->kind == TC_SMEM && op->func->warps;
+        if (t->kind != TC_TILE && !staged && !tc_type_is_scalar(t))
             ok = tc_error(v->cx, tc_op_in_loc(op, i),
                           "print: operand %u is %s, expected a scalar or a "
                           "tile",

@@ -33,6 +33,12 @@
  *                              becomes     smem_store %s, %x
  *                                          %y = smem_take %s, %i axis(0)
  *
+ * A print of tiles reads buffers too, since one thread prints:
+ *
+ *   print %x, %n                           %s = smem_alloc : smem<.., #rows>
+ *                              becomes     smem_store %s, %x
+ *                                          print %s, %n
+ *
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
@@ -273,12 +279,10 @@ static bool takes_within_groups(const tc_op *take)
            axis != (unsigned)tc_op_int(take, "axis");
 }
 
-static tc_value *buffer_of_taken(struct lowering *s, tc_op *take)
+/* Elements in their order. */
+static tc_value *store_in_rows(struct lowering *s, tc_builder *b, tc_value *x)
 {
     tc_context *cx = s->env->cx;
-    tc_value *x = take->in[0], *buffer = tc_map_get(&s->taken, x);
-    if (buffer)
-        return buffer;
     int32_t sides[TC_MAX_RANK];
     unsigned order[TC_MAX_RANK], rank = x->type->rank;
     tc_type_sides(x->type, sides);
@@ -286,11 +290,21 @@ static tc_value *buffer_of_taken(struct lowering *s, tc_op *take)
         order[i] = rank - 1 - i;
     const tc_layout *rows = tc_layout_swizzled(
         cx, rank, sides, order, lower_conversions_bits_of(x->type), 0);
-    tc_builder b = tc_builder_after(take->func, x, take->loc);
-    buffer = tc_build(&b, TC_SMEM_ALLOC, 0, NULL,
-                      tc_type_smem(cx, x->type, rows, 0));
+    tc_value *buffer =
+        tc_build(b, TC_SMEM_ALLOC, 0, NULL, tc_type_smem(cx, x->type, rows, 0));
     tc_value *in[] = {buffer, x};
-    tc_build_effect(&b, TC_SMEM_STORE, 2, in);
+    tc_build_effect(b, TC_SMEM_STORE, 2, in);
+    return buffer;
+}
+
+static tc_value *buffer_of_taken(struct lowering *s, tc_op *take)
+{
+    tc_context *cx = s->env->cx;
+    tc_value *x = take->in[0], *buffer = tc_map_get(&s->taken, x);
+    if (buffer)
+        return buffer;
+    tc_builder b = tc_builder_after(take->func, x, take->loc);
+    buffer = store_in_rows(s, &b, x);
     if (takes_within_groups(take))
         tc_op_set_word(tc_build_effect(&b, TC_BARRIER, 0, NULL), "scope",
                        "group");
@@ -317,6 +331,19 @@ static void lower_take(struct lowering *s, tc_op *op)
     s->changed = true;
 }
 
+/* ---- print ---- */
+
+static void lower_print(struct lowering *s, tc_op *op)
+{
+    tc_builder b = tc_builder_before(op);
+    for (unsigned i = 0; i < op->nin; i++) {
+        if (op->in[i]->type->kind != TC_TILE)
+            continue;
+        tc_op_set_in(op, i, store_in_rows(s, &b, op->in[i]));
+        s->changed = true;
+    }
+}
+
 /* ---- The walk ---- */
 
 static void lower_conversions_visit(struct lowering *s, tc_region *r)
@@ -328,6 +355,8 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
             lower_across_warps(s, op);
         else if (op->code == TC_TAKE)
             lower_take(s, op);
+        else if (op->code == TC_PRINT)
+            lower_print(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
                 lower_conversions_visit(s, op->regions[i]);

@@ -138,7 +138,8 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
     case TC_SMEM_LOAD:
         return tc_op_int(op, "by_mbarrier") ? TC_BUFFER_NOT_USED
                                             : TC_BUFFER_READ;
-    case TC_SMEM_TAKE: return TC_BUFFER_READ;
+    case TC_SMEM_TAKE:
+    case TC_PRINT: return TC_BUFFER_READ;
     case TC_MMA:
         return tc_op_int(op, "async") ? TC_BUFFER_READ_FROM_NOW
                                       : TC_BUFFER_READ;
@@ -610,6 +611,10 @@ uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op)
     if (op->code == TC_TAKE && t->layout)
         return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
     uint64_t sum = 0;
+    for (unsigned i = 0; op->code == TC_PRINT && i < op->nin; i++)
+        if (op->in[i]->type->kind == TC_TILE)
+            sum += (uint64_t)tc_type_count(op->in[i]->type) *
+                   tc_type_bytes(op->in[i]->type->elem);
     bool meets = op->code == TC_REDUCE || op->code == TC_SCAN;
     for (unsigned i = 0; meets && i < op->nin; i++)
         sum +=

@@ -36,6 +36,26 @@ expect 1 run fill.tile@is -D value=31 x=sum.st:c
 err_has "another sum"
 err_has "fill.tile:"
 
+# The text of a print is the same on all targets.
+cat >shown.tile <<'END'
+kernel @shown(%x: tensor<[?, ?] x f32>, %w: tensor<[?] x u8>) grid(1) {
+  %v = load %x[0 +: 24, 0 +: 40] boundary(0, 1)
+  for %i = 0 to 2 {
+    print "100%", %i, cast(%v, f16) + cast(%i, f16), 1.0 / 3.0, %v < 1.0
+  }
+  print "codes", load(%w[0 +: 16]), 0.0 / 0.0
+}
+END
+expect 0 run shown.tile x=random:24x40xf32 w=random:16xu8 --target cpu
+grep -v 'grid 1x1x1' out >shown.cpu
+[ "$(wc -l <shown.cpu)" -eq 100 ] || failed "$last: lines"
+for target in sm_80 sm_90a; do
+    expect 0 run shown.tile x=random:24x40xf32 w=random:16xu8 --target $target \
+        --check-schedule
+    grep -v 'has no races' out >shown.$target
+    cmp -s shown.cpu shown.$target || failed "$last: not as the CPU's"
+done
+
 # The same numbers in another order.
 cat >turned.tile <<'END'
 kernel @turned[C: int](%x: tensor<[?, ?] x f32, contiguous(C)>, %y: tensor<[?, ?] x f32>) grid(1) {

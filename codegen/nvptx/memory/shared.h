@@ -53,6 +53,10 @@ bool tc_shared_place(tc_gen *g, const tc_op *op, unsigned bytes,
 LLVMValueRef tc_shared_address(tc_gen *g, LLVMValueRef offset,
                                LLVMValueRef *immediate);
 
+/* smem_take.c: an element at such an address, which the thread computed. */
+LLVMValueRef tc_shared_element(tc_gen *g, const tc_type *elem,
+                               LLVMValueRef address, LLVMValueRef immediate);
+
 /* mbarrier.c: that of mbarrier `slot` of a ring. */
 LLVMValueRef tc_mbarrier_address(tc_gen *g, const tc_value *ring,
                                  const tc_value *slot, LLVMValueRef *immediate);

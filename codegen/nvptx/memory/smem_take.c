@@ -37,8 +37,8 @@ static LLVMValueRef index_at(tc_gen *g, const tc_op *op, unsigned r,
     return LLVMBuildSelect(g->b, *inside, x, tc_gen_i32(g, 0), "");
 }
 
-static LLVMValueRef load_element(tc_gen *g, const tc_type *elem,
-                                 LLVMValueRef address, LLVMValueRef immediate)
+LLVMValueRef tc_shared_element(tc_gen *g, const tc_type *elem,
+                               LLVMValueRef address, LLVMValueRef immediate)
 {
     unsigned bits = 8 * tc_type_bytes(elem);
     bool two = bits > 32;
@@ -81,7 +81,7 @@ bool tc_nvptx_smem_take(tc_gen *g, const tc_op *op)
         at = LLVMBuildMul(g->b, at, tc_gen_i32(g, tc_type_bytes(t->elem)), "");
         at = LLVMBuildAdd(g->b, base, at, "");
         x[r] = LLVMBuildSelect(
-            g->b, inside, load_element(g, t->elem, at, immediate), other, "");
+            g->b, inside, tc_shared_element(g, t->elem, at, immediate), other, "");
     }
     return !g->failed;
 }

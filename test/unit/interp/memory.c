@@ -116,6 +116,19 @@ START_TEST(never_written)
 }
 END_TEST
 
+/* One thread prints what others have stored. */
+START_TEST(printed_before_written)
+{
+    expect_exchange("  barrier // 1\n", "  print \"s\", %s\n  barrier // 1\n",
+                    "race: reads what thread", "print \"s\", %s",
+                    "smem_store %s, %t");
+    interp_close();
+    expect_exchange("  smem_store %s, %u",
+                    "  print \"s\", %s\n  smem_store %s, %u", "may still read",
+                    "smem_store %s, %u", "print \"s\", %s");
+}
+END_TEST
+
 /* What is read and not used is no finding. */
 START_TEST(unused_poison)
 {
@@ -474,6 +487,7 @@ void interp_memory_tests(TCase *t)
     tcase_add_test(t, write_after_write);
     tcase_add_test(t, own_write_after_write);
     tcase_add_test(t, never_written);
+    tcase_add_test(t, printed_before_written);
     tcase_add_test(t, programs_in_order);
     tcase_add_loop_test(t, waits_for_no_one, 0, 2);
     tcase_add_test(t, unused_poison);
