@@ -4,6 +4,7 @@
 #include "codegen/interp/interp.h"
 #include "lib/gpu/gpu.h"
 #include "lib/program/launch.h"
+#include "lib/program/plan.h"
 #include "tools/common/render.h"
 
 #include <stdlib.h>
@@ -148,25 +149,12 @@ static int check_arguments(const tilec_kernel *k, const tilec_argument *args,
     return code;
 }
 
-int check_schedule(const tilec_kernel *k, const tilec_argument *args,
-                   size_t nargs)
+/* A kernel: the variant for these tensors. */
+static int check_kernel(const tilec_kernel *k, const tilec_argument *args,
+                        size_t nargs)
 {
-    if (k->plan) {
-        report("--check-schedule is for a kernel, and "
-               "@%s is a plan: name one, as FILE@kernel",
-               tilec_kernel_name(k));
-        return EXIT_USAGE;
-    }
-    if (!k->gpu) {
-        report("--check-schedule is for GPU targets, as "
-               "--target sm_80");
-        return EXIT_USAGE;
-    }
-    int code = check_arguments(k, args, nargs);
-    if (code)
-        return code;
     bool fits;
-    code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
+    int code = check_variant(k, TC_GPU_ALIGNED, args, nargs, &fits);
     if (!fits && k->func->nmultiples)
         code = check_variant(k, TC_GPU_UNEVEN, args, nargs, &fits);
     if (!fits)
@@ -176,6 +164,87 @@ int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                "`aligned`, which these are not: addresses and "
                "strides of multiples of 16 bytes",
                tilec_kernel_name(k));
+    return code;
+}
+
+/* ---- Plans ---- */
+
+typedef struct checked_plan {
+    unsigned nlaunches;
+    int code; /* of the launch that failed, whose findings are printed */
+} checked_plan;
+
+/* A plan gives arguments in the order of the kernel's parameters. */
+static tilec_status check_launch(void *user, const tilec_kernel *k,
+                                 const tilec_argument *args, size_t nargs,
+                                 tilec_error *error)
+{
+    checked_plan *c = user;
+    tilec_argument *named = calloc(nargs + 1, sizeof *named);
+    if (!named) {
+        report("out of memory");
+        c->code = EXIT_MACHINE;
+        return TILEC_MACHINE;
+    }
+    for (size_t i = 0; i < nargs; i++) {
+        named[i] = args[i];
+        named[i].name = k->params[i].info.name;
+    }
+    c->nlaunches++;
+    c->code = check_kernel(k, named, nargs);
+    free(named);
+    return c->code ? TILEC_INPUT : TILEC_OK;
+}
+
+/* NaN, and ints far from 0, where nothing is written. */
+static void *workspace_of(size_t bytes)
+{
+    size_t whole = (bytes + TC_LEAST_ALIGN) / TC_LEAST_ALIGN * TC_LEAST_ALIGN;
+    void *memory = aligned_alloc(TC_LEAST_ALIGN, whole);
+    if (memory)
+        memset(memory, 0xff, whole);
+    return memory;
+}
+
+static int check_plan(const tilec_kernel *k, const tilec_argument *args,
+                      size_t nargs)
+{
+    checked_plan c = {0};
+    tc_plan_host host = {check_launch, &c};
+    tilec_error e = TILEC_INIT(tilec_error);
+    tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    if (tilec_kernel_workspace(k, args, nargs, &o.workspace_bytes, &e))
+        return report_error(&e);
+    o.workspace = workspace_of(o.workspace_bytes);
+    if (!o.workspace) {
+        report("no memory for the workspace");
+        return EXIT_MACHINE;
+    }
+    tilec_status st = tc_plan_run_on_host(k, args, nargs, &o, &host, &e);
+    free(o.workspace);
+    if (c.code)
+        return c.code;
+    if (st)
+        return report_error(&e);
+    render_line(stderr, "%s: the schedules of %u launches for %s have no races",
+                tilec_kernel_name(k), c.nlaunches, tilec_kernel_target(k));
+    return EXIT_DONE;
+}
+
+int check_schedule(const tilec_kernel *k, const tilec_argument *args,
+                   size_t nargs)
+{
+    if (!tc_target_is_gpu(k->target)) {
+        report("--check-schedule is for GPU targets, as "
+               "--target sm_80");
+        return EXIT_USAGE;
+    }
+    if (k->plan)
+        return check_plan(k, args, nargs);
+    int code = check_arguments(k, args, nargs);
+    if (code)
+        return code;
+    code = check_kernel(k, args, nargs);
     if (code == EXIT_DONE)
         render_line(stderr, "%s: the schedule for %s has no races",
                     tilec_kernel_name(k), tilec_kernel_target(k));

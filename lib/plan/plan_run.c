@@ -52,6 +52,7 @@ struct run {
     tc_launch_plan *plan;
     struct tc_plan_room *room;
     const tilec_launch_options *options; /* NULL: only the workspace */
+    const tc_plan_host *host;            /* NULL: where the target is */
     tilec_error *error;
     tc_slot *slots;
     tc_launch_arg *args; /* of the plan */
@@ -321,14 +322,18 @@ static tilec_status check_workspace(const struct run *r)
     return TILEC_OK;
 }
 
+static bool is_on_gpu(const struct run *r)
+{
+    return !r->host && tc_target_is_gpu(r->k->target);
+}
+
 static void place_tensors(struct run *r)
 {
-    bool is_gpu = tc_target_is_gpu(r->k->target);
     uintptr_t base =
         ((uintptr_t)r->options->workspace + r->align - 1) / r->align * r->align;
     DLDevice device = {kDLCPU, 0};
     /* Where no tensor says which device, the workspace does not either. */
-    if (is_gpu)
+    if (is_on_gpu(r))
         device = r->device < 0 ? (DLDevice){kDLCUDAManaged, 0}
                                : (DLDevice){kDLCUDA, r->device};
     for (unsigned i = 0; i < r->plan->npieces; i++) {
@@ -409,7 +414,7 @@ static tilec_status run_fill(struct run *r, const tc_plan_step *s)
         return at_place(r, s, TILEC_INPUT);
     }
     void *data = (char *)t->data + t->byte_offset;
-    if (count && tc_target_is_gpu(r->k->target))
+    if (count && is_on_gpu(r))
         return tc_gpu_fill(r->plan->kernels[0], r->device, data, pattern, width,
                            count, r->options->stream, r->error);
     if (count)
@@ -433,6 +438,9 @@ static tilec_status run_launch(struct run *r, const tc_plan_step *s)
         else
             *a = tilec_int(NULL, v->scalar.i);
     }
+    if (r->host)
+        return r->host->launch(r->host->user, k, r->launched, s->op->nin,
+                               r->error);
     tilec_launch_options o = *r->options;
     o.size = sizeof o;
     o.workspace = NULL;
@@ -529,12 +537,28 @@ static tilec_status walk_if_needed(struct run *r)
     return st;
 }
 
+/* Tensors in host memory count as those of a launch that may be anywhere, where
+ * arguments may be missing. */
+static tilec_status check_given(const struct run *r)
+{
+    for (unsigned i = 0; r->host && i < r->k->nparams; i++) {
+        const tilec_parameter *p = &r->k->params[i].info;
+        if (!r->room->given_slots[i].given && !p->unused)
+            return tc_fail(r->error, TILEC_USAGE,
+                           "argument %s of @%s is missing: %s", p->name,
+                           r->k->func->name, p->type);
+    }
+    return TILEC_OK;
+}
+
 static tilec_status run_plan(struct run *r, const tilec_argument *args,
                              size_t nargs)
 {
-    tilec_status st =
-        tc_arguments_check(r->k, args, nargs, !r->options, r->room->given_slots,
-                           r->room->given_args, &r->device, r->error);
+    tilec_status st = tc_arguments_check(
+        r->k, args, nargs, !r->options || r->host, r->room->given_slots,
+        r->room->given_args, &r->device, r->error);
+    if (st == TILEC_OK)
+        st = check_given(r);
     if (st == TILEC_OK)
         st = walk_if_needed(r);
     if (st != TILEC_OK || !r->options)
@@ -611,6 +635,20 @@ tilec_status tc_plan_launch(const tilec_kernel *k, const tilec_argument *args,
     struct run r = {.k = k,
                     .plan = k->plan,
                     .options = options,
+                    .error = error,
+                    .device = -1};
+    return run_with_room(&r, args, nargs);
+}
+
+tilec_status tc_plan_run_on_host(const tilec_kernel *k,
+                                 const tilec_argument *args, size_t nargs,
+                                 const tilec_launch_options *options,
+                                 const tc_plan_host *host, tilec_error *error)
+{
+    struct run r = {.k = k,
+                    .plan = k->plan,
+                    .options = options,
+                    .host = host,
                     .error = error,
                     .device = -1};
     return run_with_room(&r, args, nargs);

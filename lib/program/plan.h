@@ -80,6 +80,18 @@ void tc_plan_forget(tc_launch_plan *plan);
 tilec_status tc_plan_launch(const tilec_kernel *k, const tilec_argument *args,
                             size_t nargs, const tilec_launch_options *options,
                             tilec_error *error);
+/* A plan of GPU kernels on the host: tensors and workspace are in host memory,
+ * and kernels are given to a function, one after the other. */
+typedef struct tc_plan_host {
+    tilec_status (*launch)(void *user, const tilec_kernel *k,
+                           const tilec_argument *args, size_t nargs,
+                           tilec_error *error);
+    void *user;
+} tc_plan_host;
+tilec_status tc_plan_run_on_host(const tilec_kernel *k,
+                                 const tilec_argument *args, size_t nargs,
+                                 const tilec_launch_options *options,
+                                 const tc_plan_host *host, tilec_error *error);
 /* Of a launch with arguments like these; those that no size depends on may be
  * missing. */
 tilec_status tc_plan_workspace(const tilec_kernel *k,

@@ -56,6 +56,45 @@ for target in sm_80 sm_90a; do
     cmp -s shown.cpu shown.$target || failed "$last: not as the CPU's"
 done
 
+# Plans: the kernels one after the other, in host memory.
+cat >plan.tile <<'END'
+kernel @rows[BM: int = 16](%x: tensor<[?, ?] x i32>, %s: tensor<[?] x i32>) grid(cdiv(size(%x, 0), BM)) {
+  %m = program_id(0) * BM
+  %sum = for %n = 0 to size(%x, 1) step 64 carry(%a = splat(0, tile<BM x i32>)) {
+    yield %a + sum(load(%x[%m +: BM, %n +: 64], boundary=[0, 1]), axis=1)
+  }
+  store %s[%m +: BM], %sum boundary(0)
+}
+kernel @add(%s: tensor<[?] x i32>, %y: tensor<[?] x i32>, %limit: i32) grid(cdiv(size(%y, 0), 64)) {
+  %i = program_id(0) * 64
+  %v = load %s[%i +: 64] boundary(0)
+  assert %v < %limit, "a sum is at the limit"
+  store %y[%i +: 64], load(%y[%i +: 64], boundary=0) + %v boundary(0)
+}
+plan @sums(%x: tensor<[?, ?] x i32>, %y: tensor<[?] x i32>, %limit: i32) {
+  %s = workspace size(%x, 0) : tensor<[?] x i32>
+  fill %y value(7)
+  launch @rows(%x, %s)
+  if size(%x, 0) > 10 { launch @add(%s, %y, %limit) }
+  launch @add(%s, %y, %limit * 2)
+}
+END
+expect 0 run plan.tile x=random:20x70xi32 y=zeros:20xi32 limit=10000 --target cpu -o y=cpu.st
+for target in sm_80 sm_90a; do
+    expect 0 run plan.tile x=random:20x70xi32 y=zeros:20xi32 limit=10000 \
+        --target $target --check-schedule -o y=gpu.st
+    err_has "sums: the schedules of 3 launches for $target have no races"
+    cmp -s cpu.st gpu.st || failed "$last: not as the CPU's"
+done
+expect 0 run plan.tile x=random:8x70xi32 y=zeros:8xi32 limit=10000 --target sm_80 --check-schedule
+err_has "the schedules of 2 launches"
+expect 1 run plan.tile x=random:20x70xi32 y=zeros:20xi32 limit=3 --target sm_80 --check-schedule
+err_has "a sum is at the limit"
+expect 2 run plan.tile x=random:20x70xi32 limit=3 --target sm_80 --check-schedule
+err_has "argument y of @sums is missing: tensor<[?] x i32>"
+expect 2 run plan.tile x=random:20x70xi32 y=zeros:20xi32 limit=3 --target cpu --check-schedule
+err_has "--check-schedule is for GPU targets"
+
 # The same numbers in another order.
 cat >turned.tile <<'END'
 kernel @turned[C: int](%x: tensor<[?, ?] x f32, contiguous(C)>, %y: tensor<[?, ?] x f32>) grid(1) {
