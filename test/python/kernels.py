@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tilec.compile and tilec.kernel on numpy arrays."""
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -169,6 +171,45 @@ kernel @k[act: func(f32) -> f32 = @twice](%%x: tensor<[?] x f32>) grid(1) {
             memory.record_stream(0)
         owner.record_stream.assert_called_with(
             torch.cuda.default_stream.return_value)
+
+    def test_resources_and_remarks(self):
+        text = """
+kernel @k(%a: tensor<[?, ?] x f32>, %b: tensor<[?, ?] x f32>, %c: tensor<[?, ?] x f32>) grid(1) {
+  %s = for %k = 0 to size(%a, 1) step 32 carry(%acc = splat(0.0, tile<64x64 x f32>)) {
+    %x = load %a[0 +: 64, %k +: 32] boundary(0, 1)
+    %y = load %b[%k * 3 +: 32, 0 +: 64] boundary(0, 1)
+    yield dot(%x, %y, %acc)
+  }
+  store %c[0 +: 64, 0 +: 64], %s boundary(0, 1)
+}
+"""
+        k = tilec.compile(text, target="sm_80", precision="tf32", no_cache=True)
+        self.assertIn("tf32", k.emit("ptx"))
+        self.assertNotIn("tf32", tilec.compile(text, target="sm_80").emit("ptx"))
+        resources = k.resources()
+        self.assertGreater(resources["warps"], 0)
+        self.assertGreater(resources["shared_bytes"], 0)
+        self.assertGreaterEqual(resources.get("registers", 32), 16)
+        missed, done = k.remarks(), k.remarks(done=True)
+        self.assertLess(len(missed), len(done))
+        said = [d for d in done if "dot: " in d.message]
+        self.assertEqual((said[0].severity, said[0].line), ("remark", 6))
+        self.assertIn("dot(%x", said[0].source)
+        cpu = tilec.compile(text, target="cpu")
+        self.assertGreater(cpu.resources(target="sm_90a")["warps"], 0)
+        with self.assertRaisesRegex(ValueError, "GPU"):
+            cpu.resources()
+        with self.assertRaisesRegex(ValueError, "float32_precision"):
+            tilec.compile(text, target="sm_80", precision="f32")
+
+    def test_print(self):
+        k = tilec.compile("""
+kernel @k(%x: tensor<[?] x f32>) grid(1) { print "100% of", 2, load(%x[0 +: 4]) }
+""", target="cpu")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            k(np.arange(4, dtype="float32"))
+        self.assertEqual(out.getvalue(),
+                         "program (0, 0, 0): 100% of 2\n  [:] 0 1 2 3\n")
 
     def test_facts(self):
         self.assertIn("cpu", tilec.targets())

@@ -77,12 +77,21 @@ def current_stream(device):
 checks_memory = False  # whether launches do: _launch.check_memory
 
 
+@C.CFUNCTYPE(None, C.c_void_p, C.c_char_p)
+def _print_line(_, line):
+    print(line.decode(errors="replace"), flush=True)
+
+
+# What kernels print on CPUs; on GPUs the driver writes it to standard output.
+print_line = C.cast(_print_line, C.c_void_p)
+
+
 def launch_options(device, stream=None, threads=0):
     """Launch options for that device; without a stream torch's current one."""
     if stream is None and device[0] == _tensors.CUDA:
         stream = current_stream(device[1])
     return _abi.new(_abi.tilec_launch_options, stream=stream, threads=threads,
-                    check_memory=checks_memory)
+                    check_memory=checks_memory, print=print_line)
 
 
 def is_capturing(device):

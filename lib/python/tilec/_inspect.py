@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inspector's page of a kernel: Kernel.inspect."""
 import ctypes as C
+import json
 import os
 import pathlib
 import tempfile
@@ -51,6 +52,27 @@ class Request:
                 return C.string_at(text.value)
             finally:
                 _abi.lib.tilec_free(text)
+
+
+def resources(document):
+    return json.loads(document)["resources"]
+
+
+def _diagnostic(d, sources):
+    source = sources[d["file"] - 1] if d.get("file") else None
+    lines = source["text"].split("\n") if source else []
+    line = d.get("line", 0)
+    return _errors.Diagnostic(
+        d["severity"], d["message"], source and source["name"], line,
+        d.get("column", 0), lines[line - 1] if 0 < line <= len(lines) else None,
+        tuple(_diagnostic(n, sources) for n in d.get("notes", ())),
+        d.get("end", 0))
+
+
+def remarks(document, done):
+    d = json.loads(document)
+    return [_diagnostic(x, d["sources"]) for x in d["diagnostics"]
+            if x["severity"] == "remark" and (done or x["missed"])]
 
 
 def page(document, against):

@@ -8,6 +8,7 @@ import threading
 import typing
 
 from . import _abi, _context, _errors, _inspect, _launch, _tensors, _texts
+from ._errors import Diagnostic
 from ._texts import encoded
 from ._types import Value
 
@@ -290,6 +291,27 @@ class Kernel:
         return _inspect.write(_inspect.page(document, other),
                               path or _inspect.new_path(self.name), show)
 
+    def resources(self, *, target: typing.Optional[str] = None
+                  ) -> typing.Dict[str, int]:
+        """What it takes of a GPU: "warps" and "shared_bytes" of a block, and,
+        where NVIDIA's ptxas is, of a thread "registers" and the bytes of
+        "spill_stores", "spill_loads" and "stack". Compiles it once more.
+
+        target: as of inspect().
+        """
+        return _inspect.resources(self._document(target))
+
+    def remarks(self, *, done: bool = False,
+                target: typing.Optional[str] = None
+                ) -> typing.List[Diagnostic]:
+        """What the compiler did not do, why, and what helps, for a GPU
+        (docs/remarks.md). Compiles it once more.
+
+        done: also what it did.
+        target: as of inspect().
+        """
+        return _inspect.remarks(self._document(target), done)
+
     def _document(self, target):
         """The JSON document of the inspector."""
         if self._request is None:
@@ -355,7 +377,8 @@ def compile(text: str, *, name: typing.Optional[str] = None,
             bindings: typing.Optional[Bindings] = None,
             examples: Examples = (), num_warps: int = 0, num_stages: int = 0,
             no_cache: bool = False, enforce: str = "warn",
-            ptxas_level: int = 0, tiles: str = "") -> Kernel:
+            ptxas_level: int = 0, tiles: str = "",
+            precision: str = "") -> Kernel:
     """A Kernel of a text in tile IR, or of the library's kernel of that name.
 
     name: which kernel of the text; None: the only one.
@@ -370,6 +393,8 @@ def compile(text: str, *, name: typing.Optional[str] = None,
     ptxas_level: of NVIDIA's assembler, 1 to 3; 0: its own.
     tiles: which programs compute the tiles on a GPU: "none", "static",
         "dynamic"; "": as the text says, else as the compiler chooses.
+    precision: of products of f32 on a GPU: "ieee", "tf32" or "tf32x3"; "":
+        "ieee".
     """
     source = source_of(text)
     if tiles not in _TILES:
@@ -388,7 +413,9 @@ def compile(text: str, *, name: typing.Optional[str] = None,
         nbindings=npairs, examples=a.list, nexamples=a.n, warps=num_warps,
         stages=num_stages, no_cache=int(no_cache),
         enforce=_texts.enforce_of(enforce), ptxas_level=ptxas_level,
-        tiles=_TILES.index(tiles), read_source=_context.read_source)
+        tiles=_TILES.index(tiles),
+        float32_precision=encoded(precision, "precision") if precision else
+        None, read_source=_context.read_source)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(a.device or (1, 0)):
         status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),

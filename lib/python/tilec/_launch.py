@@ -63,7 +63,8 @@ class _Structs:
         self.addresses = memoryview(self.tensors).cast("B").cast("Q")
         self.options = _abi.new(_abi.tilec_launch_options,
                                 threads=launch.threads,
-                                check_memory=_context.checks_memory)
+                                check_memory=_context.checks_memory,
+                                print=_context.print_line)
         _structs.add(self)
         self.error = _abi.tilec_error()
         self.numbers = self.more = ()
