@@ -9,9 +9,9 @@
 
 #include "tools/common/commands.h"
 
-/* Runs the kernel over its grid, or the plan, with arguments in host memory, all named. The
- * exit code; what was found has been printed with the lines of the machine
- * program. */
+/* Runs the kernel over its grid, or the plan, with arguments in host memory,
+ * all named. The exit code; what was found has been printed with the lines of
+ * the machine program. */
 int check_schedule(const tilec_kernel *k, const tilec_argument *args,
                    size_t nargs);
 

@@ -80,8 +80,9 @@ bool tc_nvptx_smem_take(tc_gen *g, const tc_op *op)
         }
         at = LLVMBuildMul(g->b, at, tc_gen_i32(g, tc_type_bytes(t->elem)), "");
         at = LLVMBuildAdd(g->b, base, at, "");
-        x[r] = LLVMBuildSelect(
-            g->b, inside, tc_shared_element(g, t->elem, at, immediate), other, "");
+        x[r] = LLVMBuildSelect(g->b, inside,
+                               tc_shared_element(g, t->elem, at, immediate),
+                               other, "");
     }
     return !g->failed;
 }
