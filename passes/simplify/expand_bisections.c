@@ -12,8 +12,8 @@
  *   }
  *
  * If two of them are compared in a loop, and one is known before it, no search
- * is needed: `bisect(%t, %x) == bisect(%t, %y)` says that %x lies in the piece
- * of %y, from %t[%d - 1] on and below %t[%d].
+ * is needed: `bisect(%t, %x) == %d`, where %d is bisect(%t, %y) or that of
+ * another tensor, says that %x lies from %t[%d - 1] on and below %t[%d].
  *
  * Tests: test/ir/passes/expand-bisections, test/numerics/masks.c.
  */
@@ -114,29 +114,33 @@ static tc_value *shaped_like(tc_builder *b, const tc_value *v, tc_value *x)
         tc_type_with_elem(b->func->module->cx, v->type, tc_type_elem(x->type)));
 }
 
-/* The first and the last value of the piece with number d. */
+/* The first and the last value of the piece of t with the number that `bisect`
+ * gives, which may be one of another tensor: beyond t's pieces no value is. */
 struct piece {
     tc_value *first, *last;
 };
 
-static struct piece piece_of(tc_op *bisect)
+static struct piece piece_of(tc_op *bisect, tc_value *t)
 {
     tc_builder b = tc_builder_before(bisect->next);
-    tc_value *t = bisect->in[0], *d = bisect->out[0];
-    const tc_type *type = bisect->in[1]->type;
-    int64_t most = tc_type_elem(type)->kind == TC_I64 ? INT64_MAX : INT32_MAX;
-    tc_value *before =
-        tc_build_binary(&b, TC_SUB, d, tc_build_int_const(&b, d->type, 1));
+    tc_value *d = bisect->out[0];
+    tc_kind kind = t->type->elem->kind;
+    const tc_type *type = tc_build_type(&b, d->type, kind);
+    int64_t most = kind == TC_I64 ? INT64_MAX : INT32_MAX;
+    tc_value *none = tc_build_int_const(&b, type, most);
+    tc_value *before = tc_build_with(&b, TC_SUB, d, 1);
     tc_value *end =
         tc_build_spread(&b, tc_build_at(&b, TC_SIZE, t, "dim", 0), d->type);
     tc_value *start = element(&b, t, before), *next = element(&b, t, d);
-    next = tc_build_binary(&b, TC_SUB, next, tc_build_int_const(&b, type, 1));
+    next = tc_build_with(&b, TC_SUB, next, 1);
+    if (t != bisect->in[0])
+        start =
+            tc_build_select(&b, tc_build_cmp(&b, "le", d, end), start, none);
     return (struct piece){
         tc_build_select(
             &b, tc_build_cmp(&b, "gt", d, tc_build_int_const(&b, d->type, 0)),
             start, tc_build_int_const(&b, type, -most - 1)),
-        tc_build_select(&b, tc_build_cmp(&b, "lt", d, end), next,
-                        tc_build_int_const(&b, type, most))};
+        tc_build_select(&b, tc_build_cmp(&b, "lt", d, end), next, none)};
 }
 
 static const tc_op *loop_around(const tc_op *op)
@@ -182,11 +186,12 @@ static void compare_pieces(tc_op *cmp)
         if (!(known[i] = bisect_of(cmp->in[i])))
             return;
     unsigned at = tc_value_is_visible(known[1]->out[0], loop) ? 0 : 1;
-    if (known[0]->in[0] != known[1]->in[0] ||
-        !tc_value_is_visible(known[1 - at]->out[0], loop) ||
-        tc_value_is_visible(known[at]->out[0], loop))
+    tc_value *tensor = known[at]->in[0];
+    if (!tc_value_is_visible(known[1 - at]->out[0], loop) ||
+        tc_value_is_visible(known[at]->out[0], loop) ||
+        !tc_value_is_visible(tensor, known[1 - at]))
         return;
-    struct piece p = piece_of(known[1 - at]);
+    struct piece p = piece_of(known[1 - at], tensor);
     tc_builder b = tc_builder_before(cmp);
     tc_value *x = shaped_like(&b, cmp->in[at], known[at]->in[1]);
     p.first = shaped_like(&b, cmp->in[1 - at], p.first);
