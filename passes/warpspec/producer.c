@@ -191,12 +191,15 @@ static void issue_without_step(tc_role_builder *e, const tc_op *loop,
 
 /* ---- The next step, of rings with one slot ---- */
 
-/* Where a step loads a tensor in parts, each to a ring of its own with one
- * slot, the copies of the next step begin as this step's products are done
- * with a part. So that they are short then, the L2 cache is asked for it now:
+/* Of a ring with one slot the copy of the next step begins as this step's
+ * products are done with it. So that it is short then, l2_prefetch(next) of the
+ * loop asks the L2 cache for it now:
  *
  *   %next = add %n0, %step
  *   if %next < %end { .. tma_prefetch block %k[..], %buffer .. }
+ *
+ * Only where the text says so: there are twice as many requests, and blocks of
+ * rows that share keys bring them to the L2 cache for each other.
  */
 static bool is_refilled(const tc_ring *ring, const tc_region *r)
 {
@@ -238,45 +241,16 @@ static void repeat_ops(tc_role_builder *e, const tc_region *r, tc_builder *b)
             prefetch_boxes(e, ring->bulk[i], b);
 }
 
-static const tc_value *tensor_of(const tc_ring *ring)
+static bool is_prefetching(const tc_role_builder *e, const tc_op *loop)
 {
-    const tc_op *block = ring->bulk[0]->staged.load->in[0]->def;
-    return block ? block->in[0] : NULL;
-}
-
-/* Are all rings of r filled from one tensor, in parts? */
-static bool wants_prefetch(const tc_role_builder *e, const tc_region *r)
-{
-    unsigned parts = 0;
-    const tc_value *tensor = NULL;
-    if (!r->op || r->op->code != TC_FOR || !tc_is_innermost_product(r->op))
+    if (!tc_op_is_word(loop, "l2_prefetch", "next"))
         return false;
-    for (const tc_ring *ring = e->s->rings; ring; ring = ring->next) {
-        if (ring->region != r)
-            continue;
-        if (!is_refilled(ring, r) || (parts && tensor_of(ring) != tensor))
-            return false;
-        tensor = tensor_of(ring);
-        parts++;
-    }
-    return parts > 1;
-}
-
-/* Decides it for a loop whose text leaves it open, and writes it there. */
-static bool is_prefetching(const tc_role_builder *e, tc_op *loop)
-{
-    bool open = tc_op_is_word(loop, "l2_prefetch", "auto");
-    if (open ? !wants_prefetch(e, loop->regions[0])
-             : !tc_op_is_word(loop, "l2_prefetch", "next"))
-        return false;
-    bool can = may_be_repeated(e, loop->regions[0]);
-    if (!can && !open)
-        tc_missed(e->s->env->cx, loop->loc, "specialize-warps",
-                  "for: l2_prefetch(next) is not obeyed: the addresses of a "
-                  "step are computed by loops, branches or loads");
-    if (can)
-        tc_op_set_word(loop, "l2_prefetch", "next");
-    return can;
+    if (may_be_repeated(e, loop->regions[0]))
+        return true;
+    tc_missed(e->s->env->cx, loop->loc, "specialize-warps",
+              "for: l2_prefetch(next) is not obeyed: the addresses of a "
+              "step are computed by loops, branches or loads");
+    return false;
 }
 
 /* At the end of step r. */
