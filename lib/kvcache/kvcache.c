@@ -214,6 +214,7 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind_number(&b, arena, "MANY", r->choice.many);
         bind_number(&b, arena, "PARTS", r->choice.parts);
         bind_number(&b, arena, "MOST_COLUMNS", r->choice.columns);
+        bind_number(&b, arena, "PROGRAMS", r->choice.programs);
         bind(&b, "TO",
              tc_arena_printf(arena, "%s", tc_dtype_name(r->q->dtype).text));
         return b;

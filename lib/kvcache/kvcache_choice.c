@@ -49,6 +49,10 @@ enum {
     NARROW_COLUMNS = 32,
     NARROW_REST = 8,
     MOST_MERGED = 64,
+    /* Programs that merge, and where blocks of many rows are split only
+     * because lengths differ: mostly there is nothing to merge. */
+    MERGE_PROGRAMS = 2048,
+    WHOLE_PROGRAMS = 512,
     /* Stages of the ring: with two programs on a multiprocessor, with one. */
     STAGES = 3,
     STAGES_ALONE = 4
@@ -162,6 +166,12 @@ static int64_t count_blocks(const problem *p, const tc_kv_choice *c)
            ((p->rows + c->rows - 1) / c->rows);
 }
 
+/* Do programs need pieces of blocks to keep the GPU busy? */
+static bool is_split(int64_t blocks, int64_t programs)
+{
+    return 100 * blocks < BUSY_PERCENT * programs;
+}
+
 /* Decode waits for memory: what counts is how many bytes are in flight. Where
  * each multiprocessor gets one program, a deep ring keeps a second one away, so
  * that none stays idle. Keys that are looked up singly and pieces of constant
@@ -176,8 +186,8 @@ static void choose_programs(const problem *p, int64_t sms, tc_kv_choice *c)
     c->per_sm = !alone && wants_two ? 2 : 1;
     /* Next to the atomic of a merge in the kernel no load is a TMA copy, which
      * many rows want. */
-    c->merges_apart = c->has_many_rows || o->piece ||
-                      100 * blocks < BUSY_PERCENT * (c->per_sm * sms);
+    c->merges_apart =
+        c->has_many_rows || o->piece || is_split(blocks, c->per_sm * sms);
     if (is_latent(p))
         c->stages = c->is_pieced ? 1 : LATENT_STAGES;
     else if (!c->has_many_rows)
@@ -193,8 +203,12 @@ static void choose_merge(const problem *p, int64_t sms, tc_kv_choice *c)
     c->many = MERGED;
     c->parts = MERGED_REST;
     c->columns = MERGED_COLUMNS;
-    if (p->options->piece || p->options->ragged_queries ||
-        pieces < MANY_MERGED * blocks)
+    c->programs = MERGE_PROGRAMS;
+    if (p->options->piece || p->options->ragged_queries)
+        return;
+    if (c->has_many_rows && !is_split(blocks, pieces))
+        c->programs = WHOLE_PROGRAMS;
+    if (pieces < MANY_MERGED * blocks)
         return;
     c->many = MANY_MERGED;
     if (programs > FEW_PROGRAMS)
@@ -253,6 +267,7 @@ int64_t tilec_kvcache_variant(const tilec_context *cx, const DLTensor *q,
         tc_target_find(cx, o.target ? o.target : cx->target);
     tc_kv_choice c = tc_kv_choose(
         q, k, v, &o, target, tc_gpu_multiprocessors(cx, target, q->device));
-    return (c.rows * 8 + c.per_sm * 2 + c.merges_apart) * 2 * MOST_MERGED +
+    int64_t sides = c.rows * 8 + c.per_sm * 2 + c.merges_apart;
+    return (sides * 2 + (c.programs == WHOLE_PROGRAMS)) * 2 * MOST_MERGED +
            c.many + (c.columns == NARROW_COLUMNS);
 }

@@ -19,8 +19,8 @@ typedef struct tc_kv_choice {
     unsigned stages; /* 0: the compiler's default */
     unsigned per_sm; /* programs of a multiprocessor */
     /* Of a program that merges: pieces added at once, those of what is left,
-     * columns of v. */
-    unsigned many, parts, columns;
+     * columns of v. And how many such programs, about. */
+    unsigned many, parts, columns, programs;
 } tc_kv_choice;
 
 /* q, k and v have four dims. sms: multiprocessors of the GPU, 0 if there is

@@ -304,23 +304,78 @@ START_TEST(what_a_plan_chooses)
             want; /* many rows, by heads, merges apart, runs ahead, .. */
     } cases[] = {
         /* 8 blocks: 16 pieces of each. */
-        {1, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 16, 8, 32}},
+        {1,
+         4,
+         1,
+         64,
+         128,
+         {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 16, 8, 32, 2048}},
         /* More programs than are few. */
-        {1, 16, 1, 64, 512, {0, 0, 1, 0, 0, 16, 16, 16, 4, 4, 1, 16, 4, 128}},
+        {1,
+         16,
+         1,
+         64,
+         512,
+         {0, 0, 1, 0, 0, 16, 16, 16, 4, 4, 1, 16, 4, 128, 2048}},
         /* 32 blocks: splits, in one program of each multiprocessor. */
-        {4, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128}},
+        {4,
+         4,
+         1,
+         64,
+         128,
+         {0, 0, 1, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128, 2048}},
         /* 120 blocks, over 90 % of 132. */
-        {15, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128}},
+        {15,
+         4,
+         1,
+         64,
+         128,
+         {0, 0, 0, 0, 0, 16, 64, 64, 4, 4, 1, 8, 4, 128, 2048}},
         /* 136: two programs of each, which are not full; and 240, full. */
-        {17, 4, 1, 64, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
-        {30, 4, 1, 64, 128, {0, 0, 0, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
+        {17,
+         4,
+         1,
+         64,
+         128,
+         {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128, 2048}},
+        {30,
+         4,
+         1,
+         64,
+         128,
+         {0, 0, 0, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128, 2048}},
         /* Small pages are looked up. */
-        {4, 4, 1, 16, 128, {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128}},
-        {4, 17, 1, 64, 64, {0, 0, 1, 0, 0, 32, 128, 128, 4, 4, 1, 8, 4, 128}},
+        {4,
+         4,
+         1,
+         16,
+         128,
+         {0, 0, 1, 0, 0, 16, 64, 64, 4, 3, 2, 8, 4, 128, 2048}},
+        {4,
+         17,
+         1,
+         64,
+         64,
+         {0, 0, 1, 0, 0, 32, 128, 128, 4, 4, 1, 8, 4, 128, 2048}},
         /* Many rows: tiles of two warp groups, and where they do not fit. */
-        {4, 4, 100, 64, 128, {1, 1, 1, 1, 0, 128, 128, 32, 8, 0, 1, 8, 4, 128}},
-        {4, 4, 100, 64, 192, {1, 1, 1, 1, 0, 128, 64, 32, 8, 0, 1, 8, 4, 128}},
-        {4, 3, 100, 64, 512, {1, 0, 1, 0, 0, 64, 16, 16, 8, 0, 1, 8, 4, 128}},
+        {4,
+         4,
+         100,
+         64,
+         128,
+         {1, 1, 1, 1, 0, 128, 128, 32, 8, 0, 1, 8, 4, 128, 512}},
+        {4,
+         4,
+         100,
+         64,
+         192,
+         {1, 1, 1, 1, 0, 128, 64, 32, 8, 0, 1, 8, 4, 128, 512}},
+        {4,
+         3,
+         100,
+         64,
+         512,
+         {1, 0, 1, 0, 0, 64, 16, 16, 8, 0, 1, 8, 4, 128, 512}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tc_kv_choice want = cases[i].want;
@@ -340,15 +395,17 @@ START_TEST(what_a_plan_chooses)
         ck_assert_uint_eq(got.many, want.many);
         ck_assert_uint_eq(got.parts, want.parts);
         ck_assert_uint_eq(got.columns, want.columns);
+        ck_assert_uint_eq(got.programs, want.programs);
     }
 }
 END_TEST
 
 /* v in the first columns of k. */
-static tc_kv_choice chosen_latent(int64_t heads, int64_t dim, int64_t dv)
+static tc_kv_choice chosen_latent_of(int64_t batch, int64_t heads, int64_t dim,
+                                     int64_t dv)
 {
-    int64_t q_sides[] = {16, heads, 1, dim}, k_sides[] = {16, 1, 8192, dim},
-            v_sides[] = {16, 1, 8192, dv};
+    int64_t q_sides[] = {batch, heads, 1, dim},
+            k_sides[] = {batch, 1, 8192, dim}, v_sides[] = {batch, 1, 8192, dv};
     DLTensor q4 = tensor(NULL, 4, kDLBfloat, q_sides);
     DLTensor k4 = tensor(NULL, 4, kDLBfloat, k_sides);
     DLTensor v4 = tensor(NULL, 4, kDLBfloat, v_sides);
@@ -357,6 +414,22 @@ static tc_kv_choice chosen_latent(int64_t heads, int64_t dim, int64_t dv)
     asked.v_in_k = 1;
     return tc_kv_choose(&q4, &k4, &v4, &asked, tc_target_get("sm_90a"), 132);
 }
+
+static tc_kv_choice chosen_latent(int64_t heads, int64_t dim, int64_t dv)
+{
+    return chosen_latent_of(16, heads, dim, dv);
+}
+
+/* 32 blocks of 64 rows want pieces; 128 are pieces only if lengths differ. */
+START_TEST(few_programs_merge_blocks_that_are_mostly_whole)
+{
+    tc_kv_choice split = chosen_latent_of(16, 128, 576, 512),
+                 whole = chosen_latent_of(64, 128, 576, 512);
+    ck_assert(split.merges_apart && whole.merges_apart);
+    ck_assert_uint_eq(split.programs, 2048);
+    ck_assert_uint_eq(whole.programs, 512);
+}
+END_TEST
 
 START_TEST(columns_of_many_rows_come_in_pieces)
 {
@@ -490,6 +563,7 @@ int main(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, a_step_over_pages);
     tcase_add_test(tc, what_a_plan_chooses);
+    tcase_add_test(tc, few_programs_merge_blocks_that_are_mostly_whole);
     tcase_add_test(tc, columns_of_many_rows_come_in_pieces);
     tcase_add_test(tc, values_outside_of_keys_are_refused);
     tcase_add_test(tc, views_that_overlap_are_refused);
