@@ -256,11 +256,27 @@ static void find_largest(const tc_region *r, int64_t *most)
     }
 }
 
+/* Elements that threads carry round the loops of the region, in the one that
+ * carries most. */
+static int64_t most_carried(const tc_region *r)
+{
+    int64_t most = 0;
+    tc_each_nested_first (op, r) {
+        int64_t n = 0;
+        for (unsigned i = 0; tc_op_is_loop(op) && i < op->nout; i++)
+            if (op->out[i]->type->kind == TC_TILE)
+                n += tc_type_count(op->out[i]->type);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 unsigned tc_layout_warps_by_size(const tc_func *f)
 {
     int64_t most = 1;
     unsigned warps = TC_DEFAULT_WARPS;
     find_largest(f->body, &most);
+    most += most_carried(f->body);
     while (warps < TC_DEFAULT_MAX_WARPS && most / tc_threads(warps) > 32)
         warps *= 2;
     while (warps > 1 && most < tc_threads(warps))

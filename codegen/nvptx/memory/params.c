@@ -100,6 +100,36 @@ static unsigned most_carried(const tc_region *r)
     return most;
 }
 
+static bool is_product(const tc_op *op)
+{
+    return op->code == TC_MMA;
+}
+
+/* Registers of the largest tile. */
+static unsigned most_held(const tc_region *r)
+{
+    unsigned most = 0;
+    tc_each_nested_first (op, r) {
+        for (unsigned i = 0; i < op->nout; i++) {
+            unsigned n = op->out[i]->type->kind == TC_TILE
+                             ? tc_gen_registers(op->out[i]->type)
+                             : 0;
+            most = most > n ? most : n;
+        }
+    }
+    return most;
+}
+
+/* Loops that read memory and add up: two blocks of a multiprocessor wait for it
+ * in turns, if what they carry and three tiles of a step leave room. */
+static bool loops_add_up(const tc_region *body)
+{
+    enum { TILES = 3, FEW_REGISTERS = 84 };
+    unsigned carried = most_carried(body);
+    return always_loops(body) && !tc_region_any(body, is_product) &&
+           carried > 0 && carried + TILES * most_held(body) <= FEW_REGISTERS;
+}
+
 /* Loops that a program may leave out: what it does always is to move memory,
  * and what the loops carry leaves room for several blocks. */
 static bool loops_are_rare(const tc_region *body)
@@ -122,6 +152,9 @@ static void set_launch(tc_gen *g)
     else if (!g->groups && g->f->warps <= TC_DEFAULT_WARPS &&
              loops_are_rare(g->f->body))
         set_string(g, "nvvm.minctasm", "4");
+    else if (!g->groups && g->f->warps == TC_DEFAULT_MAX_WARPS &&
+             loops_add_up(g->f->body))
+        set_string(g, "nvvm.minctasm", "2");
 }
 
 bool tc_gen_function(tc_gen *g)
