@@ -50,6 +50,7 @@ enum {
     TC_SPARE_REGISTERS = 24,       /* all accumulators of the step */
     TC_SPARE_WGMMA_REGISTERS = 48, /* wgmma: accumulators, operands kept */
     TC_SPARE_MMA_REGISTERS = 40,   /* mma.m16: the same, or fragments */
+    TC_SPARE_SUMS_REGISTERS = 44,  /* sums of a loop, three tiles of a step */
     /* Of tiles that a loop carries, with which CTAs share an SM. */
     TC_SHARING_MAX_REGISTERS = 64,
     /* Registers that a step may hold without spilling, if its layouts are not

@@ -122,12 +122,15 @@ static unsigned most_held(const tc_region *r)
 
 /* Loops that read memory and add up: two blocks of a multiprocessor wait for it
  * in turns, if what they carry and three tiles of a step leave room. */
-static bool loops_add_up(const tc_region *body)
+static bool loops_add_up(const tc_gen *g)
 {
-    enum { TILES = 3, FEW_REGISTERS = 84 };
+    enum { TILES = 3, BLOCKS = 2 };
+    const tc_region *body = g->f->body;
     unsigned carried = most_carried(body);
-    return always_loops(body) && !tc_region_any(body, is_product) &&
-           carried > 0 && carried + TILES * most_held(body) <= FEW_REGISTERS;
+    unsigned held = carried + TILES * most_held(body);
+    return always_loops(body) && !tc_region_any(body, is_product) && carried &&
+           held + TC_SPARE_SUMS_REGISTERS <=
+               tc_max_registers(g->target, BLOCKS * g->f->warps);
 }
 
 /* Loops that a program may leave out: what it does always is to move memory,
@@ -153,7 +156,7 @@ static void set_launch(tc_gen *g)
              loops_are_rare(g->f->body))
         set_string(g, "nvvm.minctasm", "4");
     else if (!g->groups && g->f->warps == TC_DEFAULT_MAX_WARPS &&
-             loops_add_up(g->f->body))
+             loops_add_up(g))
         set_string(g, "nvvm.minctasm", "2");
 }
 
