@@ -87,6 +87,7 @@ void gen_load_windows(gen *g);
 void gen_call(gen *g);
 void gen_store(gen *g);
 void gen_rough(gen *g);
+void gen_print(gen *g);
 void gen_store_value(gen *g, value v);
 
 /* ---- gen_storage.c ---- */

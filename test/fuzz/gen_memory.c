@@ -232,6 +232,13 @@ void gen_store(gen *g)
     gen_store_value(g, gen_need(g, gen_any_type(g), gen_any_shape(g)));
 }
 
+void gen_print(gen *g)
+{
+    value v = gen_need(g, gen_any_type(g), gen_any_shape(g));
+    value x = gen_need(g, gen_any_type(g), gen_shapes[0]);
+    gen_line(g, "print \"%d%%\", %s, %s", g->next++, v.name, x.name);
+}
+
 /* Ops that are only good to some ulps, on tame input: checked roughly, and
  * nothing else depends on them. */
 void gen_rough(gen *g)

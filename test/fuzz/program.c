@@ -181,7 +181,7 @@ static statement_fn *const others[] = {
     gen_slice,  gen_join,   gen_reduce,    gen_reduce, gen_argmax,
     gen_scan,   gen_sort,   gen_take,      gen_dot,    gen_load,
     gen_gather, gen_call,   gen_store,     gen_rough,  gen_load_windows,
-    gen_stored, gen_stored};
+    gen_stored, gen_stored, gen_print};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)
