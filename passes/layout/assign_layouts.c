@@ -25,6 +25,7 @@
 
 #include "ir/parts.h"
 #include "passes/analysis/match.h"
+#include "passes/storage/codes.h"
 #include "passes/target/machine_model.h"
 
 /* ---- Types ---- */
@@ -364,6 +365,8 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                               "comes first",
                               f->name),
                TC_FAILED;
+    if (!tc_storage_is_lowered(f, "assign-layouts"))
+        return TC_FAILED;
     /* Without a named GPU the features that all have. */
     const tc_target *target =
         env->target->shared_per_block ? env->target : tc_target_get("sm_80");

@@ -203,3 +203,20 @@ tc_value *tc_stored_convert(tc_builder *b, tc_value *v, tc_kind from,
     return tc_stored_encode(
         b, tc_stored_decode(b, v, from, tc_stored_widest(from)), to);
 }
+
+/* ---- None left ---- */
+
+bool tc_storage_is_lowered(const tc_func *f, const char *user)
+{
+    tc_each_nested (op, f->body)
+        for (unsigned i = 0; i < op->nout; i++)
+            if (tc_type_is_stored(op->out[i]->type))
+                return tc_error(
+                    tc_op_context(op), op->loc,
+                    "%s: %s, of a storage type: %s takes the ints "
+                    "that hold its codes, `lower-storage` comes "
+                    "first",
+                    tc_op_name(op),
+                    tc_type_name(tc_op_context(op), op->out[i]->type), user);
+    return true;
+}

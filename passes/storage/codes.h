@@ -22,4 +22,8 @@ tc_kind tc_stored_widest(tc_kind kind);
 /* The low 4 bits of each byte as a code. */
 tc_value *tc_stored_of_low_bits(tc_builder *b, tc_value *v, tc_kind kind);
 
+/* For what comes after lower-storage: false where a value of a storage type is
+ * left, which is reported; `user` cannot take it. */
+bool tc_storage_is_lowered(const tc_func *f, const char *user) TC_MUST_CHECK;
+
 #endif

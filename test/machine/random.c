@@ -2,8 +2,8 @@
  *
  * Random programs at machine level, run by the interpreter: nothing is found,
  * and the results are those of the CPU, bit for bit (but for the payload of a
- * NaN; rough ones nearly); so are the lines that each program prints. Targets, warps, stages and the order of copies
- * change from program to program.
+ * NaN; rough ones nearly); so are the lines that each program prints. Targets,
+ * warps, stages and the order of copies change from program to program.
  *
  *   machine_random [--seed N] [--seeds N] [--statements N]
  */

@@ -9,6 +9,7 @@
 #include "codegen/llvm/build.h"
 #include "codegen/llvm/lanes.h"
 #include "codegen/llvm/math.h"
+#include "passes/storage/codes.h"
 
 #include <llvm-c/Target.h>
 #include <setjmp.h>
@@ -174,7 +175,8 @@ static bool check_lowered(const compiler *c)
 {
     return check_expanded(c, TC_BISECT, "expand-bisections") &&
            check_expanded(c, TC_SORT, "expand-sorts") &&
-           check_expanded(c, TC_BREAK_IF, "expand-breaks");
+           check_expanded(c, TC_BREAK_IF, "expand-breaks") &&
+           tc_storage_is_lowered(c->kernel, "code for the CPU");
 }
 
 static bool compile(compiler *c)

@@ -207,8 +207,29 @@ START_TEST(bisections_have_no_code)
 }
 END_TEST
 
+START_TEST(storage_types_have_no_code)
+{
+    static const char text[] = "kernel @k(%x: tensor<[?] x u8>) grid(1) {\n"
+                               "  print \"\", cast(load(%x[0 +: 8]), i32)\n"
+                               "}\n";
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    tc_pass_options none = {0};
+    uint32_t source = tc_source_add(cx, "test.tile", text, strlen(text));
+    ck_assert(tc_parse(m, source) && tc_run_pipeline(m, "inline", &none));
+    ck_assert_ptr_null(tc_host_compile(m->first, NULL));
+    ck_assert_str_eq(cx->diags->message,
+                     "block: block_ptr<8 x u8>, of a storage type: code for "
+                     "the CPU takes the ints that hold its codes, "
+                     "`lower-storage` comes first");
+    tc_module_free(m);
+    tc_context_free(cx);
+}
+END_TEST
+
 void host_machine_tests(TCase *t)
 {
+    tcase_add_test(t, storage_types_have_no_code);
     tcase_add_test(t, bisections_have_no_code);
     tcase_add_test(t, machines_agree);
     tcase_add_test(t, launches_at_once);
