@@ -6,9 +6,10 @@
  *
  * Sums: the products of the k steps of one instruction (16 of 16-bit floats, 8
  * of tf32, 32 of fp8) are exact and added in double, and with the accumulator
- * rounded to f32 once. That is more exact than the hardware, which truncates
- * in between; it lies well within what the tests allow. instr(fma): a chain of
- * fma in the accumulator's type, k upwards. Sums of i8 are exact, in i32.
+ * rounded to its type, f32 or f16, once. That is more exact than the hardware,
+ * which truncates in between; it lies well within what the tests allow.
+ * instr(fma): a chain of fma in the accumulator's type, k upwards. Sums of i8
+ * are exact, in i32.
  */
 #include "codegen/interp/state.h"
 
@@ -294,8 +295,9 @@ static double one_sum(const product *p, sum_fn *sum, uint32_t row,
     const tc_inum *a = p->a + row * p->k, *b = p->b_columns + column * p->k;
     if (p->step == 0)
         return chain_fma(p, a, b, c);
+    tc_kind kind = p->op->out[0]->type->elem->kind;
     for (uint32_t k = 0; k < p->k; k += p->step)
-        c = (float)(c + sum(a + k, b + k, p->step));
+        c = tc_round_to(kind, c + sum(a + k, b + k, p->step));
     return c;
 }
 

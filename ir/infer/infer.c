@@ -218,15 +218,47 @@ static tc_kind dot_sum(const tc_type *a)
     return a->kind == TC_F64 ? TC_F64 : is_dot_int(a) ? TC_I32 : TC_F32;
 }
 
-static bool rule_dot(const tc_op *op, tc_results *r)
+static bool may_be(const tc_type *elem, tc_kind kind)
+{
+    return elem->kind == kind || elem->kind == TC_TYPE_PARAM;
+}
+
+/* The element type of the result: that of the accumulator where the operands
+ * leave a choice, else the one that they have. Compile-time types are a choice
+ * until they are bound. */
+static const tc_type *dot_elem(const tc_op *op)
+{
+    const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
+    const tc_type *sum = tc_type_scalar(tc_op_context(op), dot_sum(a));
+    if (op->nin < 3)
+        return sum;
+    const tc_type *c = op->in[2]->type->elem;
+    bool open = a->kind == TC_TYPE_PARAM || b->kind == TC_TYPE_PARAM;
+    bool fits = c->kind == TC_TYPE_PARAM ||
+                (c->kind == TC_F16 && may_be(a, TC_F16) && may_be(b, TC_F16)) ||
+                (open && (c->kind == TC_F64 || c->kind == TC_I32));
+    return fits ? c : sum;
+}
+
+static bool check_dot_shapes(const tc_op *op)
+{
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
+    unsigned r = a->rank;
+    bool fits = (r == 2 || r == 3) && b->rank == r &&
+                a->dims[r - 1] == b->dims[r - 2] &&
+                (r == 2 || a->dims[0] == b->dims[0]);
+    return fits ||
+           tc_error(tc_op_context(op), op->loc,
+                    "dot: operands are %s and %s, expected [M, K] and [K, N] "
+                    "with the same K, or [B, M, K] and [B, K, N] with the same "
+                    "B and K",
+                    tc_op_in_type(op, 0), tc_op_in_type(op, 1));
+}
+
+static bool check_dot_elems(const tc_op *op)
 {
     tc_context *cx = tc_op_context(op);
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
-    if (a->rank != 2 || b->rank != 2 || a->dims[1] != b->dims[0])
-        return tc_error(cx, op->loc,
-                        "dot: operands are %s and %s, expected [M, K] and "
-                        "[K, N] with the same K",
-                        tc_op_in_type(op, 0), tc_op_in_type(op, 1));
     if (!is_dot_elem(a->elem) || !is_dot_elem(b->elem))
         return tc_error(
             cx, op->loc,
@@ -242,12 +274,24 @@ static bool rule_dot(const tc_op *op, tc_results *r)
                         "dot: unsigned(%s) of %s, expected i8: u8 needs no "
                         "attribute",
                         tc_op_word(op, "unsigned"), tc_op_in_type(op, 0));
-    const tc_dim *dims[] = {a->dims[0], b->dims[1]};
-    const tc_type *t =
-        tc_infer_tile(op, 2, dims, tc_type_scalar(cx, dot_sum(a->elem)));
+    return true;
+}
+
+static bool rule_dot(const tc_op *op, tc_results *r)
+{
+    tc_context *cx = tc_op_context(op);
+    if (!check_dot_shapes(op) || !check_dot_elems(op))
+        return false;
+    const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
+    unsigned rank = a->rank;
+    const tc_dim *dims[] = {a->dims[0], a->dims[rank - 2], b->dims[rank - 1]};
+    const tc_type *t = tc_infer_tile(op, rank, dims + 3 - rank, dot_elem(op));
     if (op->nin == 3 && op->in[2]->type != t)
         return tc_error(cx, tc_op_in_loc(op, 2),
-                        "dot: accumulator is %s, expected %s",
+                        op->in[2]->type->elem->kind == TC_F16
+                            ? "dot: accumulator is %s, expected %s: only "
+                              "products of f16 by f16 are added in f16"
+                            : "dot: accumulator is %s, expected %s",
                         tc_op_in_type(op, 2), tc_type_name(cx, t));
     return tc_results_add(r, t);
 }

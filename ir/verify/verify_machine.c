@@ -19,6 +19,8 @@ static bool mma_fits(const char *instr, tc_kind a, tc_kind b, tc_kind c)
     const char *k = strchr(instr, 'k');
     if (c == TC_I32)
         return strcmp(k, "k32") == 0 && a == TC_I8 && b == TC_I8;
+    if (c == TC_F16)
+        return strcmp(k, "k16") == 0 && a == TC_F16 && b == TC_F16;
     return c == TC_F32 &&
            (strcmp(k, "k8") == 0    ? a == TC_F32 && b == a
             : strcmp(k, "k16") == 0 ? (a == TC_F16 || a == TC_BF16) && b == a

@@ -355,6 +355,11 @@ static bool has_warps_asked_for(const tc_func *f, const tc_pass_env *env)
                     f->name, asked, f->warps);
 }
 
+static bool is_product_of_batch(const tc_op *op)
+{
+    return op->code == TC_DOT && op->out[0]->type->rank != 2;
+}
+
 tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
 {
     if (tc_func_machine_op(f))
@@ -367,6 +372,12 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
                TC_FAILED;
     if (!tc_storage_is_lowered(f, "assign-layouts"))
         return TC_FAILED;
+    if (tc_region_any(f->body, is_product_of_batch))
+        return (void)tc_error(env->cx, f->loc,
+                              "assign-layouts: @%s has products of batches: "
+                              "`split-batches` comes first",
+                              f->name),
+               TC_FAILED;
     /* Without a named GPU the features that all have. */
     const tc_target *target =
         env->target->shared_per_block ? env->target : tc_target_get("sm_80");

@@ -146,10 +146,26 @@ static const char *why_not(const tc_placing *s, const tc_dot *d, int32_t step)
     return NULL;
 }
 
+/* Sums of f16 are f32 until the op ends: no thread adds in f16. */
+static void widen_sum(tc_op *op)
+{
+    tc_value *sum = op->out[0];
+    if (sum->type->elem->kind != TC_F16)
+        return;
+    tc_builder b = tc_builder_before(op);
+    tc_op_set_in(op, 2, tc_build_cast(&b, op->in[2], TC_F32));
+    sum->type = op->in[2]->type;
+    b.before = op->next;
+    tc_value *narrow = tc_build_cast(&b, sum, TC_F16);
+    tc_value_replace(sum, narrow);
+    tc_op_set_in(narrow->def, 0, sum);
+}
+
 static void use_fma(tc_placing *s, tc_dot *d, const char *why)
 {
     d->instr = "fma";
     tc_kind kind = d->op->in[0]->type->elem->kind;
+    widen_sum(d->op);
     if (kind != TC_F64)
         cast_operands(s, d->op, kind == TC_I8 ? TC_I32 : TC_F32);
     tc_missed(s->cx, d->op->loc, pass, "dot: no matrix instruction: %s", why);
@@ -329,6 +345,13 @@ static bool arrange(const tc_placing *s, const tc_dot *group, unsigned warps,
     return false;
 }
 
+/* Of all threads, for the accumulator. */
+static int64_t registers_of(const tc_dot *d)
+{
+    const tc_type *t = d->op->out[0]->type;
+    return tc_type_count(t) * (t->elem->kind == TC_F16 ? 2 : 4) / 4;
+}
+
 /* Of the accumulators of dots in one loop, the most. */
 static int64_t accumulators(const tc_placing *s, unsigned warps)
 {
@@ -337,7 +360,7 @@ static int64_t accumulators(const tc_placing *s, unsigned warps)
         int64_t sum = 0;
         for (tc_dot *e = s->dots; e; e = e->next)
             if (e->loop == d->loop)
-                sum += (int64_t)rows(e) * columns(e) / tc_threads(warps);
+                sum += registers_of(e) / tc_threads(warps);
         most = sum > most ? sum : most;
     }
     return most;

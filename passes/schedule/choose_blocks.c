@@ -109,6 +109,10 @@ static bool is_carried(const search *s, const tc_value *v)
 static void add_dot(const search *s, need *n, const tc_op *dot)
 {
     const tc_type *t = type_of(s, dot->out[0]), *a = type_of(s, dot->in[0]);
+    if (t->rank != 2) { /* of a batch */
+        n->fits = false;
+        return;
+    }
     int64_t k = tc_dim_value(a->dims[1]);
     if (n->rows == 0) {
         n->rows = tc_dim_value(t->dims[0]);

@@ -78,7 +78,8 @@ static void look_at_dots(struct search *s, const tc_region *r,
                          const tc_target *target)
 {
     tc_each_nested_first (op, r) {
-        if (op->code != TC_DOT || !tc_dot_is_k_major_only(op, target))
+        if (op->code != TC_DOT || op->out[0]->type->rank != 2 ||
+            !tc_dot_is_k_major_only(op, target))
             continue;
         s->dot = op;
         for (unsigned i = 0; i < 2; i++) {

@@ -325,18 +325,29 @@ void gen_argmax(gen *g)
     gen_keep(g, at);
 }
 
+static shape matrices(int batch, int rows, int columns)
+{
+    return batch ? (shape){3, {batch, rows, columns}}
+                 : (shape){2, {rows, columns}};
+}
+
+/* Some are of a batch, some sums of f16 (exact: below 2048). */
 void gen_dot(gen *g)
 {
     static const num_type types[] = {NUM_F32,    NUM_F16,    NUM_BF16,
                                      NUM_F8E4M3, NUM_F8E5M2, NUM_I8};
     int m = num_below(&g->rng, 2) ? 8 : 16, n = num_below(&g->rng, 2) ? 8 : 16;
     int k = num_below(&g->rng, 2) ? 8 : 16;
+    int batch = num_below(&g->rng, 4) ? 0 : 1 << num_below(&g->rng, 3);
     num_type t = types[num_below(&g->rng, 6)];
     num_type sum = t == NUM_I8 ? NUM_I32 : NUM_F32;
-    value a = gen_small(g, t, (shape){2, {m, k}}, 7);
-    value b = gen_small(g, t, (shape){2, {k, n}}, 7);
-    value v = gen_fresh(g, sum, (shape){2, {m, n}});
-    if (num_below(&g->rng, 2)) {
+    value a = gen_small(g, t, matrices(batch, m, k), 7);
+    value b = gen_small(g, t, matrices(batch, k, n), 7);
+    bool adds = num_below(&g->rng, 2) != 0;
+    if (adds && t == NUM_F16 && num_below(&g->rng, 2))
+        sum = NUM_F16;
+    value v = gen_fresh(g, sum, matrices(batch, m, n));
+    if (adds) {
         value c = gen_small(g, sum, v.shape, 1023);
         gen_line(g, "%s = dot %s, %s, %s", v.name, a.name, b.name, c.name);
     } else {

@@ -22,7 +22,7 @@
 #include <string.h>
 
 static const char plain[] =
-    "bind-params,expand-breaks,inline,lower-storage,expand-sorts";
+    "bind-params,expand-breaks,inline,lower-storage,split-batches,expand-sorts";
 
 static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
 {

@@ -14,6 +14,7 @@
 typedef struct product {
     tc_emit *e;
     LLVMTypeRef elem;
+    const tc_type *result; /* elements, to which sums are rounded */
     LLVMValueRef c;
     unsigned n;
 } product;
@@ -45,11 +46,13 @@ static void end_value(void *user, LLVMValueRef row, LLVMValueRef col,
                       LLVMValueRef x)
 {
     const product *p = user;
+    x = tc_rounded(p->e, p->result, x);
     LLVMValueRef store = LLVMBuildStore(p->e->b, x, element_at(p, row, col));
     LLVMSetAlignment(store, bytes_of(p));
 }
 
-/* The function void (a, b, c): c = a b, or c += a b. */
+/* The function void (a, b, c): c = a b, or c += a b. Sums of f16 are f32 in
+ * registers, and rounded at the end. */
 static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
 {
     const tc_type *a = op->in[0]->type, *b = op->in[1]->type;
@@ -74,17 +77,18 @@ static LLVMValueRef dot_function(tc_emit *e, const tc_op *op)
         .vector_width = wide && e->width > 1 ? e->width / 2 : e->width,
         .nregs = e->nregs,
     };
+    const tc_type *result = op->out[0]->type->elem;
     const char *name = tc_arena_printf(
-        e->arena, "dot_%ux%ux%u_%s%s", dot.m, dot.n, dot.k,
+        e->arena, "dot_%ux%ux%u_%s%s%s", dot.m, dot.n, dot.k,
         ints   ? tc_arena_printf(e->arena, "i8_%s", tc_op_word(op, "unsigned"))
         : wide ? "f64"
                : "f32",
-        adds ? "_add" : "");
+        adds ? "_add" : "", result->kind == TC_F16 ? "_f16" : "");
     LLVMTypeRef types[] = {e->ptr, e->ptr, e->ptr};
     tc_function f;
     if (!tc_function_begin(e, &f, name, 3, types))
         return f.fn;
-    product p = {e, dot.elem, LLVMGetParam(f.fn, 2), dot.n};
+    product p = {e, dot.elem, result, LLVMGetParam(f.fn, 2), dot.n};
     dot.fn = f.fn;
     dot.a = LLVMGetParam(f.fn, 0);
     dot.bmat = LLVMGetParam(f.fn, 1);

@@ -169,13 +169,28 @@ static bool check_expanded(const compiler *c, tc_opcode code, const char *pass)
                     c->kernel->name, tc_op_infos[code].name, pass);
 }
 
-/* Searches, sorts and early ends are other ops by now, where the pipeline was
- * whole. */
+static bool is_product_of_batch(const tc_op *op)
+{
+    return op->code == TC_DOT && op->out[0]->type->rank != 2;
+}
+
+static bool check_batches(const compiler *c)
+{
+    return !tc_region_any(c->kernel->body, is_product_of_batch) ||
+           tc_error(c->build.cx, c->kernel->loc,
+                    "@%s: has a dot of a batch, for which the CPU target has "
+                    "no code: run split-batches before",
+                    c->kernel->name);
+}
+
+/* Searches, sorts, early ends and batches are other ops by now, where the
+ * pipeline was whole. */
 static bool check_lowered(const compiler *c)
 {
     return check_expanded(c, TC_BISECT, "expand-bisections") &&
            check_expanded(c, TC_SORT, "expand-sorts") &&
            check_expanded(c, TC_BREAK_IF, "expand-breaks") &&
+           check_batches(c) &&
            tc_storage_is_lowered(c->kernel, "code for the CPU");
 }
 

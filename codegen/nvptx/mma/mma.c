@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The op `mma` by mma.sync: m16n8k16 of f16 and bf16, m16n8k8 of tf32,
- * m16n8k32 of fp8, all with accumulators in f32; m16n8k32 of i8 in i32.
+ * m16n8k32 of fp8, all with accumulators in f32; m16n8k16 of f16 in f16 as well
+ * (two to a register), m16n8k32 of i8 in i32.
  *
  *   for each step along K                      the operands of group i + 1 are
  *     for each group of two tiles along N      fetched before the products of
@@ -46,7 +47,8 @@ typedef struct product {
     unsigned ntiles; /* multiplied so far */
     tc_fragments a, b;
     LLVMValueRef *c;
-    LLVMTypeRef sum;       /* f32 or i32 */
+    LLVMTypeRef sum;       /* f32, f16 or i32 */
+    bool packed;           /* two sums to a word: f16 */
     const char *intrinsic; /* NULL: there is none */
     tc_text mnemonic;
 } product;
@@ -105,6 +107,12 @@ static void find_accumulators(product *p)
     }
 }
 
+static bool sum_fits(tc_kind sum, const tc_type *a, bool ints)
+{
+    return sum == (ints ? TC_I32 : TC_F32) ||
+           (sum == TC_F16 && a->kind == TC_F16);
+}
+
 static bool check_types(product *p)
 {
     const tc_op *op = p->op;
@@ -114,7 +122,7 @@ static bool check_types(product *p)
     bool fits = element_name(op, 0) && element_name(op, 1) &&
                 tc_type_bytes(a) * 8 == p->instr->bits &&
                 (a == b || (p->instr->fp8 && !ints)) &&
-                op->out[0]->type->elem->kind == (ints ? TC_I32 : TC_F32) &&
+                sum_fits(op->out[0]->type->elem->kind, a, ints) &&
                 (!p->instr->fp8 || ints || p->g->target->mma_fp8) &&
                 (p->instr->bits != 32 || strcmp(precision, "ieee") != 0);
     return fits || tc_gen_error(p->g, op,
@@ -142,13 +150,15 @@ static bool set_up(product *p)
     p->split = tc_op_is_word(p->op, "precision", "tf32x3");
     p->intrinsic = intrinsic_name(p->op->in[0]->type->elem);
     p->sum = tc_gen_type(g, p->op->out[0]->type->elem);
-    const char *sum = p->sum == g->i32 ? "s32" : "f32";
-    tc_text_printf(&p->mnemonic,
-                   "mma.sync.aligned.%s.row.col.%s.%s.%s.%s "
-                   "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
-                   "{$10, $11, $12, $13};",
+    p->packed = p->op->out[0]->type->elem->kind == TC_F16;
+    const char *sum = p->packed ? "f16" : p->sum == g->i32 ? "s32" : "f32";
+    tc_text_printf(&p->mnemonic, "mma.sync.aligned.%s.row.col.%s.%s.%s.%s ",
                    p->instr->name, sum, element_name(p->op, 0),
                    element_name(p->op, 1), sum);
+    tc_text_add(&p->mnemonic,
+                p->packed ? "{$0, $1}, {$2, $3, $4, $5}, {$6, $7}, {$8, $9};"
+                          : "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
+                            "{$10, $11, $12, $13};");
     return tc_fragments_new(g, p->op, 0, &p->m, &p->a) &&
            tc_fragments_new(g, p->op, 1, &p->n, &p->b);
 }
@@ -189,11 +199,34 @@ static fragment fetch(product *p, tc_fragments *f, unsigned tile, unsigned step)
     return out;
 }
 
+/* c += a b, of sums in f16: words of two columns each. */
+static void multiply_packed(product *p, LLVMValueRef c[4], LLVMValueRef *a,
+                            LLVMValueRef *b)
+{
+    tc_gen *g = p->g;
+    const tc_type *elem = p->op->out[0]->type->elem;
+    LLVMTypeRef types[] = {g->i32, g->i32};
+    LLVMValueRef words[2];
+    tc_gen_pack(g, elem, 4, c, words);
+    LLVMValueRef args[] = {a[0], a[1], a[2],     a[3],
+                           b[0], b[1], words[0], words[1]};
+    LLVMValueRef all =
+        tc_gen_asm(g, LLVMStructTypeInContext(g->llvm, types, 2, false),
+                   p->mnemonic.data, "=r,=r,r,r,r,r,r,r,r,r", 8, args);
+    for (unsigned j = 0; j < 2; j++)
+        words[j] = LLVMBuildExtractValue(g->b, all, j, "");
+    tc_gen_unpack(g, elem, 4, c, words);
+}
+
 /* c += a b */
 static void multiply(product *p, LLVMValueRef c[4], LLVMValueRef *a,
                      LLVMValueRef *b)
 {
     tc_gen *g = p->g;
+    if (p->packed) {
+        multiply_packed(p, c, a, b);
+        return;
+    }
     LLVMTypeRef types[] = {p->sum, p->sum, p->sum, p->sum};
     const char *constraints = p->sum == g->i32
                                   ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r"

@@ -14,6 +14,10 @@
  *   wgmma.commit_group; of an op that is not async: wgmma.wait_group 0
  *
  * Zero as the accumulator costs nothing: the first step does not add.
+ *
+ * Accumulators of f16 are words of two columns each. What packs and unpacks
+ * them around an instruction cancels, so that nothing touches the words of a
+ * product in flight.
  */
 #include "passes/instructions/wgmma.h"
 #include "codegen/nvptx/mma/fragment.h"
@@ -21,7 +25,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 64, PENDING_MOST = 7 };
+enum { BLOCK = 64, PENDING_MOST = 7, MOST_NESTED = 16 };
 
 typedef struct product {
     tc_gen *g;
@@ -31,6 +35,7 @@ typedef struct product {
     const char *instr;
     int groups_m, groups_n;
     bool ints;       /* i8, added in i32 */
+    bool packed;     /* sums of f16, two to a word */
     bool zero;       /* nothing is added to */
     unsigned n;      /* columns of an instruction */
     tc_origins rows; /* blocks of this group; and the columns it holds */
@@ -118,6 +123,7 @@ static bool set_up(product *p)
     const tc_op *op = p->op;
     const tc_type *a = op->in[0]->type->elem, *b = op->in[1]->type->elem;
     p->ints = a->kind == TC_I8;
+    p->packed = op->out[0]->type->elem->kind == TC_F16;
     if (!g->target->wgmma || !element_name(op, 0) || !element_name(op, 1) ||
         p->ints != (b->kind == TC_I8))
         return tc_gen_error(g, op, "%s cannot multiply %s and %s on %s",
@@ -161,9 +167,15 @@ static void add_accumulators(product *p)
     unsigned n = tc_gen_registers(p->op->out[0]->type);
     const LLVMValueRef *c = tc_gen_get(p->g, p->op->in[2]);
     p->zero = all_zero(c, n);
+    if (p->packed) {
+        LLVMValueRef *words = tc_arena_array(p->g->arena, LLVMValueRef, n / 2);
+        tc_gen_pack(p->g, p->op->out[0]->type->elem, n, c, words);
+        c = words;
+        n /= 2;
+    }
     for (unsigned i = 0; i < n; i++)
         tc_text_printf(&p->constraints, p->zero ? "=&%c," : "=%c,",
-                       p->ints ? 'r' : 'f');
+                       p->ints || p->packed ? 'r' : 'f');
     for (unsigned i = 0; i < n && !p->zero; i++)
         add_input(p, c[i], tc_arena_printf(p->g->arena, "%u,", i));
     p->at_a = p->zero ? n : 2 * n;
@@ -279,11 +291,12 @@ static void put_descriptor(product *p, char name, const tc_wgmma_operand *o,
 
 static void put_accumulators(product *p, int32_t row, unsigned column)
 {
-    for (unsigned i = 0; i < p->n / 2; i++) {
+    unsigned each = p->packed ? 2 : 1;
+    for (unsigned i = 0; i < p->n / 2; i += each) {
         int32_t at[TC_MAX_RANK] = {row + 8 * (int32_t)(i >> 1 & 1),
                                    (int32_t)(column + 8 * (i >> 2) + (i & 1))};
         tc_text_printf(&p->text, "%s$%u", i ? ", " : "{",
-                       (unsigned)tc_held_find(&p->held, at));
+                       (unsigned)tc_held_find(&p->held, at) / each);
     }
     tc_text_add(&p->text, "}, ");
 }
@@ -308,7 +321,10 @@ static void put_instruction(product *p, unsigned m, unsigned column,
         put_descriptor(p, 'a', &p->a, (unsigned)p->rows.at[m], step);
     put_descriptor(p, 'b', &p->b, column, step);
     tc_text_printf(&p->text, "wgmma.mma_async.sync.aligned.m64n%uk%u.%s.%s.%s ",
-                   p->n, tc_wgmma_k(p->instr), p->ints ? "s32" : "f32",
+                   p->n, tc_wgmma_k(p->instr),
+                   p->ints     ? "s32"
+                   : p->packed ? "f16"
+                               : "f32",
                    element_name(op, 0), element_name(op, 1));
     put_accumulators(p, p->rows.at[m], column);
     put_a(p, m, step);
@@ -368,6 +384,15 @@ static void wgmma_call(tc_gen *g, LLVMTypeRef type, unsigned n,
         out[i] = LLVMBuildExtractValue(g->b, x, i, "");
 }
 
+/* From the words at the begin of x. */
+static void unpack_sums(tc_gen *g, const tc_value *v, LLVMValueRef *x)
+{
+    unsigned n = tc_gen_registers(v->type);
+    LLVMValueRef *words = tc_arena_array(g->arena, LLVMValueRef, n / 2);
+    memcpy(words, x, n / 2 * sizeof *words);
+    tc_gen_unpack(g, v->type->elem, n, x, words);
+}
+
 bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
 {
     product p = {.g = g,
@@ -394,18 +419,49 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
     add_buffer(&p, 1, &p.b);
     tc_text_add(&p.constraints, "~{memory}");
     put_all(&p);
-    wgmma_call(g, p.ints ? g->i32 : g->f32, n, NULL, p.text.data,
-               p.constraints.data, p.nargs, p.args, tc_gen_set(g, op->out[0]));
+    LLVMValueRef *out = tc_gen_set(g, op->out[0]);
+    wgmma_call(g, p.ints || p.packed ? g->i32 : g->f32, p.packed ? n / 2 : n,
+               NULL, p.text.data, p.constraints.data, p.nargs, p.args, out);
+    if (p.packed)
+        unpack_sums(g, op->out[0], out);
     return true;
 }
 
 /* ---- Waiting ---- */
 
+/* Operands A in registers are f16 as well as some sums: it is a sum if a
+ * product gives it, maybe by way of a loop that carries it. */
+static bool is_sum_of_f16(const tc_value *v)
+{
+    for (unsigned depth = 0; depth < MOST_NESTED; depth++) {
+        const tc_op *op = v->def ? v->def : v->region->op;
+        if (v->def && op->code == TC_MMA)
+            return true;
+        if (v->def && op->code == TC_MMA_WAIT)
+            v = op->in[v->index];
+        else if (op && tc_op_is_loop(op))
+            v = tc_region_terminator(op->regions[op->code == TC_WHILE])
+                    ->in[v->index - (!v->def && op->code == TC_FOR)];
+        else
+            return false;
+    }
+    return false;
+}
+
 /* Values that no instruction computes asynchronously are handed on. */
 static bool is_accumulator(const tc_value *v)
 {
-    return v->type->kind == TC_TILE &&
-           (v->type->elem->kind == TC_F32 || v->type->elem->kind == TC_I32);
+    tc_kind kind =
+        v->type->kind == TC_TILE ? v->type->elem->kind : TC_KIND_COUNT;
+    return kind == TC_F32 || kind == TC_I32 ||
+           (kind == TC_F16 && is_sum_of_f16(v));
+}
+
+/* Registers of a sum: words of those of f16. */
+static unsigned count_sums(const tc_value *v)
+{
+    unsigned n = tc_gen_registers(v->type);
+    return v->type->elem->kind == TC_F16 ? n / 2 : n;
 }
 
 /* The accumulators go through the assembly: what uses them comes after it. */
@@ -413,18 +469,22 @@ bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
 {
     unsigned n = 0, k = 0;
     for (unsigned i = 0; i < op->nin; i++)
-        n += is_accumulator(op->in[i]) ? tc_gen_registers(op->in[i]->type) : 0;
+        n += is_accumulator(op->in[i]) ? count_sums(op->in[i]) : 0;
     LLVMValueRef *x = tc_arena_array(g->arena, LLVMValueRef, n + 1);
     tc_text constraints = {.arena = g->arena};
     for (unsigned i = 0; i < op->nin; i++) {
-        unsigned size = tc_gen_registers(op->in[i]->type);
+        const tc_type *t = op->in[i]->type;
         LLVMValueRef *in = tc_gen_get(g, op->in[i]);
+        unsigned size = tc_gen_registers(t);
         if (!is_accumulator(op->in[i])) {
             memcpy(tc_gen_set(g, op->out[i]), in, size * sizeof *in);
             continue;
         }
-        memcpy(x + k, in, size * sizeof *in);
-        k += size;
+        if (t->elem->kind == TC_F16)
+            tc_gen_pack(g, t->elem, size, in, x + k);
+        else
+            memcpy(x + k, in, size * sizeof *in);
+        k += count_sums(op->in[i]);
     }
     for (unsigned i = 0; i < n; i++)
         tc_text_add(&constraints, LLVMTypeOf(x[i]) == g->i32 ? "=r," : "=f,");
@@ -443,8 +503,11 @@ bool tc_nvptx_mma_wait(tc_gen *g, const tc_op *op)
     wgmma_call(g, NULL, n, x, text, constraints.data, n, x, x);
     for (unsigned i = 0, from = 0; i < op->nin; i++)
         if (is_accumulator(op->in[i])) {
-            unsigned size = tc_gen_registers(op->in[i]->type);
-            memcpy(tc_gen_set(g, op->out[i]), x + from, size * sizeof *x);
+            unsigned size = count_sums(op->in[i]);
+            LLVMValueRef *out = tc_gen_set(g, op->out[i]);
+            memcpy(out, x + from, size * sizeof *x);
+            if (op->in[i]->type->elem->kind == TC_F16)
+                unpack_sums(g, op->out[i], out);
             from += size;
         }
     return true;
