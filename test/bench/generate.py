@@ -8,9 +8,11 @@ beside "sdpa" (and "eager" with --eager).
         [--profile] [--keys 2048,8192] [--json generate.json]
 
 The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
-weights in bf16. Greedy; dynamic and static caches. `decode` leaves the time of
-the prompt and the first token out. Contenders take turns; figures are medians.
-First the logits of a prompt and of a decode step are compared with those of
+weights in bf16. Greedy; dynamic and static caches. Each contender generates in
+a thread of its own, and they take turns step by step, in random order: what
+else the machine does slows all alike. `decode` leaves the prompt and the first
+token out; a step's time is a median. The first round is not counted. First the
+logits of a prompt and of a decode step are compared with those of
 the model in float32 with eager attention. Exit status 1: tilec is off by more
 than twice what sdpa is off; 77: there is no transformers, or no such device. On
 the CPU the model is tiny.
@@ -19,11 +21,14 @@ the CPU the model is tiny.
 lengths.
 """
 import argparse
+import copy
 import json
 import os
 import pathlib
+import random
 import statistics
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] /
@@ -87,29 +92,92 @@ def check(model, ids):
     return ours <= 2 * theirs
 
 
-def seconds(model, name, ids, new, options, wait):
-    model.set_attn_implementation(name)
-    wait()
-    start = time.perf_counter()
-    model.generate(ids, attention_mask=torch.ones_like(ids),
-                   max_new_tokens=new, min_new_tokens=new, do_sample=False,
-                   **options)
-    wait()
-    return time.perf_counter() - start
+class Contender(threading.Thread):
+    """generate() of a model, of which `step` runs as much as makes a token."""
+
+    def __init__(self, model, ids, new, options, wait):
+        super().__init__()
+        self._model, self._ids, self._new = model, ids, new
+        self._options, self._wait = options, wait
+        self._go, self._come = threading.Semaphore(0), threading.Semaphore(0)
+        self.seconds, self.failure = [], None
+
+    def run(self):
+        self._go.acquire()
+        self._since = time.perf_counter()
+        try:
+            self._model.generate(
+                self._ids, attention_mask=torch.ones_like(self._ids),
+                max_new_tokens=self._new, min_new_tokens=self._new,
+                do_sample=False, stopping_criteria=[_Turn(self)],
+                **self._options)
+        except Exception as e:
+            self.failure = e
+        self._come.release()
+
+    def hand_over(self):
+        self._wait()
+        self.seconds.append(time.perf_counter() - self._since)
+        self._come.release()
+        self._go.acquire()
+        self._since = time.perf_counter()
+
+    def step(self):
+        self._go.release()
+        self._come.acquire()
+        if self.failure:
+            raise self.failure
 
 
-def measured(model, names, ids, new, rounds, options, wait):
-    """{name: (seconds of all, of the prompt and one token)}, medians."""
-    times = {n: ([], []) for n in names}
-    for i in range(rounds + 1):
-        for name in names:
-            few = seconds(model, name, ids, 1, options, wait)
-            all_ = seconds(model, name, ids, new, options, wait)
-            if i:  # the first round compiles
-                times[name][0].append(all_)
-                times[name][1].append(few)
-    return {n: tuple([statistics.median(x) for x in t])
-            for n, t in times.items()}
+class _Turn(transformers.StoppingCriteria):
+    """Called for each new token; stops nothing."""
+
+    def __init__(self, contender):
+        self._contender = contender
+
+    def __call__(self, ids, scores, **named):
+        self._contender.hand_over()
+        return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+
+
+def round_of(models, ids, new, options, wait):
+    """{name: seconds of each step}, the prompt's first."""
+    found = {name: Contender(model, ids, new, options, wait)
+             for name, model in models.items()}
+    for contender in found.values():
+        contender.start()
+    for _ in range(new + 1):  # the last one ends generate()
+        for contender in random.sample([*found.values()], len(found)):
+            contender.step()
+    for contender in found.values():
+        contender.join()
+    return {name: contender.seconds for name, contender in found.items()}
+
+
+def measured(models, ids, new, rounds, options, wait):
+    """{name: [seconds of each step] by round}; the first round compiles."""
+    round_of(models, ids, new, options, wait)
+    every = [round_of(models, ids, new, options, wait) for _ in range(rounds)]
+    return {name: [r[name] for r in every] for name in models}
+
+
+def show(cache, times, batch):
+    steps = {n: [x for r in rounds for x in r[1:]]
+             for n, rounds in times.items()}
+    for name, rounds in times.items():
+        x = steps[name]
+        print("%-8s %-6s decode %5.0f tokens/s   a step %.2f ms, %.2f to %.2f "
+              "in half of the steps   prompt %.1f ms" % (
+                  cache, name, batch * len(x) / sum(x),
+                  statistics.median(x) * 1e3, *[
+                      q * 1e3 for q in statistics.quantiles(x, n=4)[::2]],
+                  statistics.median([r[0] for r in rounds]) * 1e3), flush=True)
+        if name != "tilec":
+            less = [y - x for x, y in zip(steps["tilec"], x)]
+            print("%-8s a step of tilec takes %.2f ms less than one of %s; "
+                  "less in %.0f %% of the steps" % (
+                      cache, statistics.median(less) * 1e3, name, 100 *
+                      sum(y > 0 for y in less) / len(less)), flush=True)
 
 
 def profile(model, name, ids, options):
@@ -211,21 +279,18 @@ def main():
         if args.json:
             pathlib.Path(args.json).write_text(json.dumps(found))
         sys.exit(0 if good else 1)
-    names = ["tilec", "sdpa"] + (["eager"] if args.eager else [])
+    models = {n: model if n == "tilec" else copy.deepcopy(model) for n in (
+        "tilec", "sdpa", *(["eager"] if args.eager else []))}
+    for name, of_name in models.items():
+        of_name.set_attn_implementation(name)
     found = {}
     for cache, options in CACHES.items():
-        found[cache] = times = measured(model, names, ids, args.new,
-                                        args.rounds, options, wait)
-        for name, (all_, few) in times.items():
-            tokens = args.batch * (args.new - 1) / (all_ - few)
-            print("%-8s %-6s all %7.0f tokens/s   decode %7.0f tokens/s   "
-                  "prompt %.1f ms   a step %.2f ms" % (
-                      cache, name, args.batch * args.new / all_, tokens,
-                      few * 1e3, (all_ - few) / (args.new - 1) * 1e3),
-                  flush=True)
+        found[cache] = measured(models, ids, args.new, args.rounds, options,
+                                wait)
+        show(cache, found[cache], args.batch)
         if args.profile:
-            for name in names[:2]:
-                profile(model, name, ids, options)
+            for name in ("tilec", "sdpa"):
+                profile(models[name], name, ids, options)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(found))
     sys.exit(0 if good else 1)
