@@ -11,8 +11,9 @@ The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
 weights in bf16. Greedy; dynamic and static caches. Each contender generates in
 a thread of its own, and they take turns step by step, in random order: what
 else the machine does slows all alike. `decode` leaves the prompt and the first
-token out; a step's time is a median. The first round is not counted. First the
-logits of a prompt and of a decode step are compared with those of
+token out; a step's time is a median. The first round is shown by itself: code
+is compiled, and each length of the keys is new (cuDNN makes a plan for each,
+once a thread). First the logits of a prompt and of a decode step are compared with those of
 the model in float32 with eager attention. Exit status 1: tilec is off by more
 than twice what sdpa is off; 77: there is no transformers, or no such device. On
 the CPU the model is tiny.
@@ -93,34 +94,40 @@ def check(model, ids):
 
 
 class Contender(threading.Thread):
-    """generate() of a model, of which `step` runs as much as makes a token."""
+    """Calls of generate() of a model, of which `step` runs as much as makes a
+    token, or, after the last one of a call, ends it."""
 
-    def __init__(self, model, ids, new, options, wait):
+    def __init__(self, model, ids, new, calls, options, wait):
         super().__init__()
-        self._model, self._ids, self._new = model, ids, new
-        self._options, self._wait = options, wait
+        self._model, self._ids, self._wait = model, ids, wait
+        self._calls = calls
+        self._options = dict(options, max_new_tokens=new, min_new_tokens=new,
+                             do_sample=False, stopping_criteria=[_Turn(self)])
         self._go, self._come = threading.Semaphore(0), threading.Semaphore(0)
-        self.seconds, self.failure = [], None
+        self.seconds, self.failure = [], None  # of steps, by call
 
     def run(self):
-        self._go.acquire()
-        self._since = time.perf_counter()
         try:
-            self._model.generate(
-                self._ids, attention_mask=torch.ones_like(self._ids),
-                max_new_tokens=self._new, min_new_tokens=self._new,
-                do_sample=False, stopping_criteria=[_Turn(self)],
-                **self._options)
+            for _ in range(self._calls):
+                self._wait_for_turn()
+                self.seconds.append([])
+                self._model.generate(
+                    self._ids, attention_mask=torch.ones_like(self._ids),
+                    **self._options)
+                self._come.release()
         except Exception as e:
             self.failure = e
-        self._come.release()
+            self._come.release()
+
+    def _wait_for_turn(self):
+        self._go.acquire()
+        self._since = time.perf_counter()
 
     def hand_over(self):
         self._wait()
-        self.seconds.append(time.perf_counter() - self._since)
+        self.seconds[-1].append(time.perf_counter() - self._since)
         self._come.release()
-        self._go.acquire()
-        self._since = time.perf_counter()
+        self._wait_for_turn()
 
     def step(self):
         self._go.release()
@@ -140,13 +147,14 @@ class _Turn(transformers.StoppingCriteria):
         return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
 
 
-def round_of(models, ids, new, options, wait):
-    """{name: seconds of each step}, the prompt's first."""
-    found = {name: Contender(model, ids, new, options, wait)
+def measured(models, ids, new, rounds, options, wait):
+    """{name: [seconds of each step] by round}, the prompt's first; one round
+    more than asked, the first."""
+    found = {name: Contender(model, ids, new, rounds + 1, options, wait)
              for name, model in models.items()}
     for contender in found.values():
         contender.start()
-    for _ in range(new + 1):  # the last one ends generate()
+    for _ in range((rounds + 1) * (new + 1)):
         for contender in random.sample([*found.values()], len(found)):
             contender.step()
     for contender in found.values():
@@ -154,28 +162,23 @@ def round_of(models, ids, new, options, wait):
     return {name: contender.seconds for name, contender in found.items()}
 
 
-def measured(models, ids, new, rounds, options, wait):
-    """{name: [seconds of each step] by round}; the first round compiles."""
-    round_of(models, ids, new, options, wait)
-    every = [round_of(models, ids, new, options, wait) for _ in range(rounds)]
-    return {name: [r[name] for r in every] for name in models}
-
-
 def show(cache, times, batch):
-    steps = {n: [x for r in rounds for x in r[1:]]
+    steps = {n: [x for r in rounds[1:] for x in r[1:]]
              for n, rounds in times.items()}
     for name, rounds in times.items():
         x = steps[name]
         print("%-8s %-6s decode %5.0f tokens/s   a step %.2f ms, %.2f to %.2f "
-              "in half of the steps   prompt %.1f ms" % (
+              "in half of the steps   prompt %.1f ms   in the first round a "
+              "step %.2f ms" % (
                   cache, name, batch * len(x) / sum(x),
-                  statistics.median(x) * 1e3, *[
-                      q * 1e3 for q in statistics.quantiles(x, n=4)[::2]],
-                  statistics.median([r[0] for r in rounds]) * 1e3), flush=True)
+                  *[1e3 * y for y in (
+                      statistics.median(x), *statistics.quantiles(x, n=4)[::2],
+                      statistics.median([r[0] for r in rounds[1:]]),
+                      statistics.median(rounds[0][1:]))]), flush=True)
         if name != "tilec":
-            less = [y - x for x, y in zip(steps["tilec"], x)]
-            print("%-8s a step of tilec takes %.2f ms less than one of %s; "
-                  "less in %.0f %% of the steps" % (
+            less = [y - z for y, z in zip(x, steps["tilec"])]
+            print("%-8s a step of tilec takes %.2f ms less than one of %s "
+                  "beside it; less in %.0f %% of the steps" % (
                       cache, statistics.median(less) * 1e3, name, 100 *
                       sum(y > 0 for y in less) / len(less)), flush=True)
 

@@ -5,7 +5,8 @@ FlexAttention (compiled) and Triton, in one process; and the first call of
 processes of their own.
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/host.py [--no-flex]
-        [--parts] [--rounds 60] [--calls 50] [--first 2] [--json host.json]
+        [--parts] [--rounds 60] [--calls 50] [--first 2] [--only TEXT]
+        [--json host.json]
 
 Contenders take turns; a round is so many calls, between two waits for the
 device that are not timed. A figure is the median of the rounds' means, in
@@ -82,9 +83,11 @@ def first_call(code, device, shape, dtype, cache):
     return float(seconds), int(modules)
 
 
-def first_calls(device, shape, dtype, times, show):
+def first_calls(device, shape, dtype, times, only, show):
     found = {}
     for name, code in FIRST.items():
+        if only not in "first call: " + name:
+            continue
         with tempfile.TemporaryDirectory() as cache:
             for i in range(times + 1):
                 what = name + (", code not cached" if not i else "")
@@ -287,6 +290,8 @@ def main():
     parser.add_argument("--calls", type=int, default=50)
     parser.add_argument("--first", type=int, default=2,
                         help="first calls with cached code, of each")
+    parser.add_argument("--only", default="",
+                        help="rows whose names have this part")
     parser.add_argument("--json")
     args = parser.parse_args()
     import torch
@@ -301,6 +306,7 @@ def main():
     rows = c.rows()
     if args.parts:
         rows.update(c.parts())
+    rows = {name: row for name, row in rows.items() if args.only in name}
     show("torch %s, %s" % (torch.__version__, torch.cuda.get_device_name()
                            if device == "cuda" else "CPU"))
     show("extension: %s" % c.tilec.extension())
@@ -315,7 +321,7 @@ def main():
                 "" if n == "tilec" else ", ratio %.2f" % (us["tilec"] / us[n]))
             for n in us)))
     found["first"] = first_calls(device, c.shape, str(c.dtype).partition(
-        ".")[2], args.first, show)
+        ".")[2], args.first, args.only, show)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(found))
 

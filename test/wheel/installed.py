@@ -52,6 +52,14 @@ class Installed(unittest.TestCase):
         # No link of the page leads into a source tree, which an index lacks.
         self.assertNotRegex(text, r"\]\((?!https?://)")
 
+    def test_the_backend(self):
+        """torch loads it by name, and registers it then."""
+        found, = [e for e in importlib.metadata.distribution(
+            "tilec").entry_points if e.group == "torch_dynamo_backends"]
+        self.assertEqual(found.name, "tilec")
+        self.assertTrue(callable(found.load()))
+        self.assertNotIn("tilec.flex_attention", sys.modules)
+
     def test_code_for_a_gpu(self):
         k = tilec.compile("attention_fwd", target="sm_90",
                           bindings={"D": 64, "T": "bf16"})
