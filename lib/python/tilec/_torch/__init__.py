@@ -218,12 +218,14 @@ def repeated(q, k, v, options, extras, captured, want_max):
                     return _record(found, q, k, v, *values)
             elif found is not None:
                 return found
+            elif table is not None:
+                found = _grown(rest, q, k, v, values)
+                if found is not None:
+                    return found
         ready = _attention.ready.get(_key(rest, q, k, v, values))
-        if ready is None:
-            return _grown(rest, q, k, v, values)
     except (AttributeError, TypeError, RuntimeError):  # _attend says why
         return None
-    return run(ready, q, k, v, values)
+    return None if ready is None else run(ready, q, k, v, values)
 
 
 def _can_be_kept(options, want_max):
