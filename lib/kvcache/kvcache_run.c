@@ -183,6 +183,14 @@ static void find_items(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     s->splits = all < pieces ? all : pieces;
 }
 
+/* An odd number of items: their rows are not aligned to 16 bytes, so that each
+ * thread of the schedule makes one item. It is faster than the fewer stores of
+ * threads that make four. */
+static int64_t made_odd(int64_t items)
+{
+    return items | 1;
+}
+
 static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
                        struct sizes *s)
 {
@@ -193,6 +201,7 @@ static void find_sizes(const tilec_kvcache *c, const tilec_kvcache_tensors *t,
     s->rows =
         q[2] * c->group < c->block && !c->by_heads ? q[2] * c->group : c->block;
     find_items(c, t, s);
+    s->items = made_odd(s->items);
     s->counters = s->splits * heads;
     s->schedule_bytes = aligned(bytes_of(s->items, ITEM_ROWS, 1, 1)) +
                         bytes_of(s->counters, 1, 1, 1);

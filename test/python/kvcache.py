@@ -587,6 +587,44 @@ class KVCache(unittest.TestCase):
         self.assertEqual(begins.tolist(), [[0, 1 << 29]] * 4)
         self.assertEqual(ends.tolist(), [[1 << 29, 1 << 30]] * 4)
 
+    def check_items(self, lens, items):
+        """Each sequence's pieces come one after the other, and are all of its
+        keys; partial results and counters are of one piece and block each."""
+        parts, counters, whole = [], [], []
+        by = {b: [] for b in range(len(lens))}
+        for w in np.flatnonzero(items[11] > 0):
+            by[items[0][w]].append(w)
+        for b, of in by.items():
+            self.assertEqual(len(of), items[4][of[0]], b)
+            self.assertEqual(items[5][of].tolist(), list(range(len(of))), b)
+            begins = np.minimum(items[2][of], lens[b]).tolist()  # or none
+            self.assertEqual([0, *items[3][of].tolist()], [*begins, lens[b]], b)
+            if len(of) == 1:
+                whole.append(of[0])
+                continue
+            parts += (items[6] + items[5])[of].tolist()
+            counters += {*items[7][of].tolist()}
+            self.assertEqual(items[12][items[7][of[0]]], of[0], b)
+        self.assertEqual(parts, list(range(len(parts))))
+        self.assertEqual(counters, list(range(len(counters))))
+        self.assertEqual(whole, [len(parts) + i for i in range(len(whole))])
+        self.assertTrue((items[12][len(counters):] == -1).all())
+
+    def test_schedules_of_many_sequences(self):
+        schedule = tilec.kernel(
+            "attention_kvcache", name="kvcache_schedule",
+            bindings={"GROUP": 4, "key_count": "counted_keys"})
+        r = np.random.default_rng(4)
+        for n in (1, 2, 31, 127, 128, 129, 255, 256, 257, 700):
+            for parts, most in ((16, 300), (66, 2000), (4, 100000)):
+                lens = r.integers(1, most, n).astype(np.int32)
+                lens[r.random(n) < 0.3] = 1
+                items = np.full((13, n + 2 * parts), 7, np.int32)
+                counters = np.full(8 * n, 7, np.int32)
+                schedule(items, counters, n, parts, 1, most, lens)
+                self.check_items(lens, items)
+                self.assertFalse(counters.any())
+
     def test_queries_that_lie_nowhere(self):
         batch = Batch([40, 9], queries=[3, 2])
         k, v, places = batch.paged(16)
