@@ -16,17 +16,11 @@ static const int64_t MOST_FACTOR = TC_MOST_DIVISOR;
 
 /* ---- Sums ---- */
 
-static tc_value *i64_const(tc_loop *l, int64_t c)
-{
-    const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
-    return tc_build_int(&l->before, i64, c);
-}
-
 tc_value *tc_sum_value(tc_loop *l, tc_sum s)
 {
     if (s.value && s.constant == 0)
         return s.value;
-    tc_value *c = i64_const(l, s.constant);
+    tc_value *c = tc_build_i64(&l->before, s.constant);
     return s.value ? tc_build_binary(&l->before, TC_ADD, s.value, c) : c;
 }
 
@@ -227,7 +221,7 @@ const tc_limit *tc_limit_divide(tc_loop *l, const tc_limit *a, int64_t by)
         return tc_limit_choose(l, a->kind, tc_limit_divide(l, a->a, by),
                                tc_limit_divide(l, a->b, by));
     if (a->factor == 0 && !is_divided(a))
-        return divide_sum(l, a->sum, i64_const(l, by), by, by);
+        return divide_sum(l, a->sum, tc_build_i64(&l->before, by), by, by);
     return by > MOST_FACTOR || a->by
                ? NULL
                : tc_limit_linear(l, a->factor, a->sum, a->divisor * by);
@@ -241,7 +235,7 @@ const tc_limit *tc_limit_divide_by(tc_loop *l, const tc_limit *a, tc_value *by)
         return tc_limit_choose(l, a->kind, tc_limit_divide_by(l, a->a, by),
                                tc_limit_divide_by(l, a->b, by));
     if (is_divided(a)) { /* floor(floor(x / d) / by) = floor(x / (d by)) */
-        tc_value *d = a->by ? a->by : i64_const(l, a->divisor);
+        tc_value *d = a->by ? a->by : tc_build_i64(&l->before, a->divisor);
         by = tc_build_binary(&l->before, TC_MUL, d, by);
         tc_loop_ask(l, by, true, MOST_FACTOR);
     }
@@ -258,8 +252,8 @@ tc_value *tc_limit_value(tc_loop *l, const tc_limit *t)
         tc_value *x = tc_sum_value(l, t->sum);
         if (!is_divided(t))
             return x;
-        return tc_build_binary(b, TC_DIV, x,
-                               t->by ? t->by : i64_const(l, t->divisor));
+        return tc_build_binary(
+            b, TC_DIV, x, t->by ? t->by : tc_build_i64(&l->before, t->divisor));
     }
     tc_value *x = tc_limit_value(l, t->a), *y = tc_limit_value(l, t->b);
     if (!x || !y)
@@ -295,9 +289,8 @@ tc_value *tc_limit_extreme(tc_loop *l, const tc_limit *t, bool most)
         bool last = most == (t->factor > 0);
         tc_value *at = tc_loop_i64(l, l->op->in[last ? 1 : 0]);
         if (last)
-            at = tc_build_binary(b, TC_ADD, at, tc_build_int(b, at->type, -1));
-        at = tc_build_binary(b, TC_MUL, at,
-                             tc_build_int(b, at->type, t->factor));
+            at = tc_build_with(b, TC_ADD, at, -1);
+        at = tc_build_with(b, TC_MUL, at, t->factor);
         x = tc_build_binary(b, TC_ADD, x, at);
     }
     if (!is_divided(t))

@@ -359,9 +359,7 @@ bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why)
 
 tc_value *tc_loop_i64(tc_loop *l, tc_value *scalar)
 {
-    const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
-    return scalar->type == i64 ? scalar
-                               : tc_build(&l->before, TC_CAST, 1, &scalar, i64);
+    return tc_build_cast(&l->before, scalar, TC_I64);
 }
 
 void tc_loop_ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
@@ -369,5 +367,5 @@ void tc_loop_ask(tc_loop *l, tc_value *x, bool most, int64_t limit)
     tc_builder *b = &l->before;
     tc_value *ok =
         tc_build_cmp(b, most ? "le" : "ge", x, tc_build_int(b, x->type, limit));
-    l->sure = l->sure ? tc_build_binary(b, TC_AND, l->sure, ok) : ok;
+    l->sure = tc_build_both(b, l->sure, ok);
 }

@@ -64,9 +64,8 @@ static const tc_truth *one_bound(tc_loop *l, bool and, const tc_truth *a,
  * none. (An index is below INT32_MAX.) */
 static tc_value *end_for(tc_loop *l, tc_truth_kind kind, bool all)
 {
-    const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
     bool high = (kind == TC_TRUTH_BELOW) == all;
-    return tc_build_int(&l->before, i64, high ? INT32_MAX : INT32_MIN);
+    return tc_build_i64(&l->before, high ? INT32_MAX : INT32_MIN);
 }
 
 /* A given condition g chooses the end: i < a or g is i < (g ? all : a). */
@@ -287,19 +286,15 @@ static const tc_limit *end_of_piece(tc_loop *l, tc_value *t, tc_value *at)
 {
     static const int64_t FAR = (int64_t)1 << 40;
     tc_builder *b = &l->before;
-    const tc_type *i64 = at->type;
-    tc_op *size = tc_op_new(b->func, TC_SIZE, b->loc, 1, &t, 0);
-    tc_op_set_int(size, "dim", 0);
-    tc_value *n = tc_build_op(b, size, NULL);
+    tc_value *n = tc_build_at(b, TC_SIZE, t, "dim", 0);
     tc_value *gather[] = {t, at};
     tc_value *e = tc_build(b, TC_GATHER, 2, gather, NULL);
-    e = tc_build(b, TC_CAST, 1, &e, i64);
+    e = tc_build_cast(b, e, TC_I64);
     const char *preds[] = {"ge", "lt"};
-    tc_value *with[] = {tc_build(b, TC_CAST, 1, &n, i64),
-                        tc_build_int(b, i64, 0)};
+    tc_value *with[] = {tc_build_cast(b, n, TC_I64), tc_build_i64(b, 0)};
     for (int i = 0; i < 2; i++) {
         tc_value *inside = tc_build_cmp(b, preds[i], at, with[i]);
-        tc_value *outside = tc_build_int(b, i64, i ? -FAR : FAR);
+        tc_value *outside = tc_build_i64(b, i ? -FAR : FAR);
         e = tc_build_select(b, inside, outside, e);
     }
     return tc_limit_of_sum(l, (tc_sum){e, 0, -FAR, FAR});
@@ -529,8 +524,7 @@ tc_mask tc_mask_of(tc_loop *l, tc_value *condition)
 
 static tc_value *far_away(tc_loop *l, bool high)
 {
-    const tc_type *i64 = tc_type_scalar(l->before.func->module->cx, TC_I64);
-    return tc_build_int(&l->before, i64, high ? INT32_MAX : INT32_MIN);
+    return tc_build_i64(&l->before, high ? INT32_MAX : INT32_MIN);
 }
 
 static tc_value *outermost(tc_loop *l, bool and, bool low, tc_value *a,

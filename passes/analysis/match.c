@@ -228,3 +228,12 @@ tc_value *tc_build_smem_index(tc_builder *b, tc_value *ring, tc_value *index)
     tc_value *in[] = {ring, index};
     return tc_build(b, TC_SMEM_INDEX, 2, in, NULL);
 }
+
+tc_op *tc_build_assert(tc_builder *b, tc_value *condition, const char *message)
+{
+    tc_op *op = tc_build_effect(b, TC_ASSERT, 1, &condition);
+    tc_attr text = {.kind = TC_ATTR_STRING,
+                    .s = tc_string_get(b->func->module->cx, message)};
+    tc_op_set_attr(op, "message", text);
+    return op;
+}

@@ -71,6 +71,7 @@ tc_value *tc_build_range(tc_builder *b, const tc_dim *n);
  * its other axes. */
 tc_value *tc_build_along(tc_builder *b, tc_value *line, unsigned axis,
                          const tc_type *like);
+tc_op *tc_build_assert(tc_builder *b, tc_value *condition, const char *message);
 /* An element of a ring in shared memory. */
 tc_value *tc_build_smem_index(tc_builder *b, tc_value *ring, tc_value *index);
 

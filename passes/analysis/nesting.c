@@ -32,3 +32,26 @@ tc_builder tc_builder_after(tc_func *f, tc_value *v, tc_loc loc)
                         .before = v->def ? v->def->next : r->first,
                         .loc = loc};
 }
+
+bool tc_is_known_ahead(const tc_op *loop, const tc_value *v)
+{
+    const tc_region *r = loop->regions[0];
+    if (!v->def)
+        return v->region != r || v->index == 0;
+    if (v->def->parent != r)
+        return true;
+    if (!tc_op_has(v->def, TC_PURE) || v->def->nregions || v->def->nout != 1)
+        return false;
+    for (unsigned i = 0; i < v->def->nin; i++)
+        if (!tc_is_known_ahead(loop, v->def->in[i]))
+            return false;
+    return true;
+}
+
+tc_op *tc_break_in(const tc_region *r)
+{
+    tc_each_op (op, r)
+        if (op->code == TC_BREAK_IF)
+            return op;
+    return NULL;
+}

@@ -11,6 +11,11 @@
 tc_op *tc_loop_around(const tc_op *op);
 /* The op of region `r` that `op` is, or is nested in; NULL: neither. */
 tc_op *tc_ancestor_in(const tc_region *r, tc_op *op);
+/* The break_if of a region, which ends the loop; NULL: there is none. */
+tc_op *tc_break_in(const tc_region *r);
+/* Is v computed from the loop's counter and from before the loop, by pure ops
+ * of the loop's body? Then it is known steps ahead. */
+bool tc_is_known_ahead(const tc_op *loop, const tc_value *v);
 /* Is `op` nested in `outer`? */
 bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
 

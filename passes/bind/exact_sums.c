@@ -69,8 +69,7 @@ void tc_exact_add(tc_builder *b, tc_value *at, tc_value *stride, tc_value *g,
 {
     struct parts p = take_apart(b, g);
     tc_value *offset = tc_build_cast(b, p.bin, TC_I64);
-    if (offset->type != stride->type)
-        stride = tc_build(b, TC_SPLAT, 1, &stride, offset->type);
+    stride = tc_build_spread(b, stride, offset->type);
     offset = tc_build_binary(b, TC_MUL, offset, stride);
     tc_value *counts = is(b, "ne", p.number, 0);
     if (condition)

@@ -86,11 +86,8 @@ static bool copy_sizes(fold *s)
 
 static void split_index(fold *s, tc_op *before)
 {
-    const tc_type *i32 = tc_type_scalar(s->cx, TC_I32);
     tc_builder b = tc_builder_before(before);
-    tc_op *op = tc_op_new(s->f, TC_PROGRAM_ID, b.loc, 0, NULL, 0);
-    tc_op_set_int(op, "axis", LAST);
-    tc_value *rest = tc_build_op(&b, op, i32);
+    tc_value *rest = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", LAST);
     for (unsigned i = LAST; i + 1 < s->n; i++) {
         s->ids[i] = tc_build_binary(&b, TC_REM, rest, s->sizes[i]);
         rest = tc_build_binary(&b, TC_DIV, rest, s->sizes[i]);
@@ -125,32 +122,23 @@ static void replace_all(fold *s, tc_op *first)
 
 /* ---- The grid ---- */
 
-static void require(tc_builder *b, tc_value *condition, const char *message)
-{
-    tc_op *op = tc_build_effect(b, TC_ASSERT, 1, &condition);
-    tc_attr text = {.kind = TC_ATTR_STRING,
-                    .s = tc_string_get(b->func->module->cx, message)};
-    tc_op_set_attr(op, "message", text);
-}
-
 /* The number of programs along axes LAST and above. */
 static tc_value *multiply(fold *s, tc_builder *b, const tc_op *yield)
 {
-    const tc_type *i32 = tc_type_scalar(s->cx, TC_I32),
-                  *i64 = tc_type_scalar(s->cx, TC_I64);
-    tc_value *zero = tc_build_int(b, i32, 0),
-             *most = tc_build_int(b, i64, INT32_MAX), *total = NULL;
+    tc_value *zero = tc_build_i32(b, 0), *most = tc_build_i64(b, INT32_MAX),
+             *total = NULL;
     for (unsigned i = LAST; i < s->n; i++) {
         tc_value *size = yield->in[i];
-        require(
+        tc_build_assert(
             b, tc_build_cmp(b, "ge", size, zero),
             tc_arena_printf(&s->cx->diag_arena, "grid axis %u is negative", i));
-        size = tc_build(b, TC_CAST, 1, &size, i64);
+        size = tc_build_cast(b, size, TC_I64);
         total = total ? tc_build_binary(b, TC_MUL, total, size) : size;
-        require(b, tc_build_cmp(b, "le", total, most),
-                "more than 2^31 - 1 programs along grid axes 2 and above");
+        tc_build_assert(
+            b, tc_build_cmp(b, "le", total, most),
+            "more than 2^31 - 1 programs along grid axes 2 and above");
     }
-    return tc_build(b, TC_CAST, 1, &total, i32);
+    return tc_build_cast(b, total, TC_I32);
 }
 
 static void shorten_grid(fold *s)

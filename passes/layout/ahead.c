@@ -182,22 +182,6 @@ tc_op *tc_early_store(const tc_op *load)
 
 /* ---- Rows of recurrences ---- */
 
-/* Is v known some steps ahead: from the counter, and from before the loop? */
-static bool is_known(const tc_op *loop, const tc_value *v)
-{
-    const tc_region *r = loop->regions[0];
-    if (!v->def)
-        return v->region != r || v->index == 0;
-    if (v->def->parent != r)
-        return true;
-    if (!tc_op_has(v->def, TC_PURE) || v->def->nregions)
-        return false;
-    for (unsigned i = 0; i < v->def->nin; i++)
-        if (!is_known(loop, v->def->in[i]))
-            return false;
-    return true;
-}
-
 /* In each step all warps meet: none of them can load for the others. */
 static bool is_meeting(const tc_placing *s, const tc_region *r)
 {
@@ -247,7 +231,7 @@ static bool is_row_of_recurrence(const tc_placing *s, const tc_op *op)
                TC_PREFETCHED_MOST_BYTES &&
            is_shared_out(t) && pads_with_zero(op) && is_wide(s, op) &&
            is_used_in_step(op->out[0]) && is_meeting(s, loop->regions[0]) &&
-           is_known(loop, op->in[0]) &&
+           tc_is_known_ahead(loop, op->in[0]) &&
            !tc_may_change_loaded_in(loop->regions[0], op);
 }
 

@@ -234,7 +234,9 @@ bool tc_load_can_be_ahead(const tc_placing *s, const tc_op *load);
 /* The same, of loads that are computed with before products. */
 void tc_loads_stage(tc_placing *s, tc_region *r);
 
-/* vectors.c. After all types have layouts: tensors that must be aligned
+/* vectors.c. The least power of two that is not below the side. */
+int64_t tc_power_from(int64_t side);
+/* After all types have layouts: tensors that must be aligned
  * for accesses of 16 bytes; remarks on all accesses, and a warning where a tile
  * takes more registers than there are. */
 void tc_vectors_plan(tc_placing *s);

@@ -45,14 +45,6 @@ static int64_t power_of(int64_t n)
     return n & -n;
 }
 
-static int64_t power_above(int64_t n)
-{
-    int64_t power = 1;
-    while (power < n)
-        power *= 2;
-    return power;
-}
-
 static int64_t round_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
@@ -127,12 +119,12 @@ enum { WORD = 4 }; /* bytes of the shortest accesses that it aims for */
  * that is. */
 static int64_t padded(const padding *p, const most *m, int64_t side)
 {
-    int64_t across = shared_across(p, m), best = power_above(side);
+    int64_t across = shared_across(p, m), best = tc_power_from(side);
     int64_t least = m->bytes < WORD ? WORD / m->bytes : 1;
     for (int64_t n = TC_VECTOR_BYTES / m->bytes; n >= least; n /= 2) {
         int64_t part = p->threads * n / across;
         part = part < power_of(side) ? power_of(side) : part;
-        part = part > power_above(side) ? power_above(side) : part;
+        part = part > tc_power_from(side) ? tc_power_from(side) : part;
         int64_t length = round_up(side, part);
         if (3 * length <= 4 * side)
             return length;
@@ -145,7 +137,7 @@ static void choose(padding *p, tc_side *side)
 {
     most m = {0};
     if (side->parent || side->fixed ||
-        power_above(side->length) == side->length)
+        tc_power_from(side->length) == side->length)
         return;
     find_most(p, side, p->f->body, &m);
     if (!m.tile)

@@ -216,7 +216,7 @@ static bool is_staged(const tc_op *op)
     return true;
 }
 
-static int64_t power_above(int64_t side)
+int64_t tc_power_from(int64_t side)
 {
     int64_t power = 1;
     while (power < side)
@@ -230,7 +230,7 @@ static int64_t odd_side(const tc_type *t)
     int64_t most = 0;
     for (unsigned i = 0; i < t->rank; i++) {
         int64_t side = tc_dim_value(t->dims[i]);
-        if (power_above(side) != side && side > most)
+        if (tc_power_from(side) != side && side > most)
             most = side;
     }
     return most;
@@ -243,7 +243,7 @@ static int64_t holders_of(const tc_placing *s, const tc_type *t, int64_t each)
     int64_t threads = tc_threads(s->warps), count = tc_type_count(t);
     int64_t side = odd_side(t);
     bool padded_is_less =
-        side && count / side * power_above(side) / threads < each;
+        side && count / side * tc_power_from(side) / threads < each;
     return count >= threads && padded_is_less ? threads * each / count : 1;
 }
 
@@ -264,7 +264,7 @@ static void say_held(tc_placing *s, const tc_op *op)
         "(pow2ceil) and let the boundary cut it",
         tc_op_name(op), (long long)holders, (long long)registers,
         many ? ", more than the 255 that there are" : "", (long long)side,
-        (long long)power_above(side));
+        (long long)tc_power_from(side));
     if (holders >= 2 && many)
         tc_warning(s->cx, op->loc, "%s", text);
     else if (holders >= 2)

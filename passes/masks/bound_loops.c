@@ -157,8 +157,11 @@ static const char *name_of_ends(tc_hull hull)
     return hull.low ? "at its start" : "at its end";
 }
 
-static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
+static bool try_loop(tc_pass_env *env, tc_op *loop)
 {
+    tc_op *branch = tc_guarded_step_of(loop);
+    if (!branch)
+        return false;
     tc_context *cx = env->cx;
     tc_loop l;
     const char *why;
@@ -188,13 +191,7 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     return true;
 }
 
-static bool bound_loops_visit(tc_pass_env *env, tc_op *op)
-{
-    tc_op *branch = op->code == TC_FOR ? tc_guarded_step_of(op) : NULL;
-    return branch && try_branch(env, op, branch);
-}
-
 tc_change tc_pass_bound_loops(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, bound_loops_visit);
+    return tc_visit_ops(f, env, try_loop);
 }

@@ -27,6 +27,8 @@ static bool else_changes_nothing(const tc_op *loop, const tc_op *branch)
 
 tc_op *tc_guarded_step_of(const tc_op *loop)
 {
+    if (loop->code != TC_FOR)
+        return NULL;
     tc_op *found = NULL;
     tc_each_op (op, loop->regions[0]) {
         if (op->code == TC_IF && else_changes_nothing(loop, op))

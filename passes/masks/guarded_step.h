@@ -12,8 +12,8 @@
 
 #include "ir/ir.h"
 
-/* The `if` that is all that a step does, and whose second region changes
- * nothing; NULL: there is none. */
+/* The `if` that is all that a step of a `for` does, and whose second region
+ * changes nothing; NULL: there is none. */
 tc_op *tc_guarded_step_of(const tc_op *loop);
 /* Its first region runs unasked. */
 void tc_guarded_step_unguard(tc_op *branch);

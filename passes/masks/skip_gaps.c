@@ -198,8 +198,11 @@ static void jump(tc_loop *l, const ranges *r)
     ends[r->n - 1]->name = "steps";
 }
 
-static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
+static bool try_loop(tc_pass_env *env, tc_op *loop)
 {
+    tc_op *branch = tc_guarded_step_of(loop);
+    if (!branch)
+        return false;
     tc_loop l;
     const char *why;
     ranges r;
@@ -225,13 +228,7 @@ static bool try_branch(tc_pass_env *env, tc_op *loop, tc_op *branch)
     return true;
 }
 
-static bool skip_gaps_visit(tc_pass_env *env, tc_op *op)
-{
-    tc_op *branch = op->code == TC_FOR ? tc_guarded_step_of(op) : NULL;
-    return branch && try_branch(env, op, branch);
-}
-
 tc_change tc_pass_skip_gaps(tc_func *f, tc_pass_env *env)
 {
-    return tc_visit_ops(f, env, skip_gaps_visit);
+    return tc_visit_ops(f, env, try_loop);
 }

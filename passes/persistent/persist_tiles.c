@@ -81,25 +81,14 @@ static void insert(tc_builder *b, tc_op *op)
 
 /* ---- The grid ---- */
 
-static void require(tc_builder *b, tc_value *condition, const char *message)
-{
-    tc_op *op = tc_op_new(b->func, TC_ASSERT, b->loc, 1, &condition, 0);
-    tc_context *cx = b->func->module->cx;
-    tc_op_set_attr(
-        op, "message",
-        (tc_attr){.kind = TC_ATTR_STRING, .s = tc_string_get(cx, message)});
-    insert(b, op);
-}
-
 /* x * y, where neither is negative and x is below 2^31. */
 static tc_value *checked_product(tc_builder *b, tc_value *x, tc_value *y)
 {
-    const tc_type *i64 = tc_type_scalar(b->func->module->cx, TC_I64);
     tc_value *product =
-        tc_build_binary(b, TC_MUL, x, tc_build(b, TC_CAST, 1, &y, i64));
-    tc_value *most = tc_build_int(b, i64, MOST_TILES);
-    require(b, tc_build_cmp(b, "le", product, most),
-            "the programs of the grid are too many for one launch");
+        tc_build_binary(b, TC_MUL, x, tc_build_cast(b, y, TC_I64));
+    tc_value *most = tc_build_i64(b, MOST_TILES);
+    tc_build_assert(b, tc_build_cmp(b, "le", product, most),
+                    "the programs of the grid are too many for one launch");
     return product;
 }
 
@@ -109,29 +98,25 @@ static void require_sizes(tc_builder *b, const tc_op *yield)
     for (unsigned i = 0; i < yield->nin; i++)
         if (tc_int_range_of(yield->in[i]).low < 0) {
             tc_value *zero = tc_build_int(b, yield->in[i]->type, 0);
-            require(b, tc_build_cmp(b, "ge", yield->in[i], zero),
-                    "an axis of the grid is negative");
+            tc_build_assert(b, tc_build_cmp(b, "ge", yield->in[i], zero),
+                            "an axis of the grid is negative");
         }
 }
 
 static void change_grid(tc_func *f)
 {
-    tc_context *cx = f->module->cx;
-    const tc_type *i32 = tc_type_scalar(cx, TC_I32);
-    const tc_type *i64 = tc_type_scalar(cx, TC_I64);
     tc_op *yield = tc_region_terminator(f->grid);
     tc_builder b = tc_builder_before(yield);
     require_sizes(&b, yield);
     tc_value *total = yield->in[0];
     if (yield->nin > 1) {
-        total = tc_build(&b, TC_CAST, 1, &total, i64);
+        total = tc_build_cast(&b, total, TC_I64);
         for (unsigned i = 1; i < yield->nin; i++)
             total = checked_product(&b, total, yield->in[i]);
-        total = tc_build(&b, TC_CAST, 1, &total, i32);
+        total = tc_build_cast(&b, total, TC_I32);
     } else {
-        require(
-            &b,
-            tc_build_cmp(&b, "le", total, tc_build_int(&b, i32, MOST_TILES)),
+        tc_build_assert(
+            &b, tc_build_cmp(&b, "le", total, tc_build_i32(&b, MOST_TILES)),
             "the programs of the grid are too many for one launch");
     }
     total->name = "total";

@@ -124,7 +124,9 @@ static bool is_given(const tc_value *v, unsigned depth)
     return true;
 }
 
-const char *tc_why_not_split(const tc_func *f, bool computed)
+/* Why programs cannot share its loop; NULL: they can. With `computed` the
+ * number of pieces must follow from the launch's sizes. */
+static const char *why_not_split(const tc_func *f, bool computed)
 {
     const tc_op *loop = loop_of(f);
     const tc_op *yield = f->grid ? tc_region_terminator(f->grid) : NULL;
@@ -150,8 +152,10 @@ const char *tc_why_not_split(const tc_func *f, bool computed)
 
 /* ---- What is asked for ---- */
 
-unsigned tc_split_asked(const tc_func *f, const tc_binding *bindings,
-                        unsigned nbindings)
+/* What the kernel's text or the bindings ask for: a number of pieces,
+ * TC_SPLIT_AUTO, or 0, none. */
+static unsigned split_asked(const tc_func *f, const tc_binding *bindings,
+                            unsigned nbindings)
 {
     for (unsigned i = 0; i < nbindings && !f->split; i++)
         if (strcmp(bindings[i].name, split_clause) == 0)
@@ -161,9 +165,9 @@ unsigned tc_split_asked(const tc_func *f, const tc_binding *bindings,
 
 bool tc_splits(const tc_func *f, const tc_binding *bindings, unsigned nbindings)
 {
-    unsigned asked = tc_split_asked(f, bindings, nbindings);
+    unsigned asked = split_asked(f, bindings, nbindings);
     return f->is_kernel && asked &&
-           (asked != TC_SPLIT_AUTO || !tc_why_not_split(f, true));
+           (asked != TC_SPLIT_AUTO || !why_not_split(f, true));
 }
 
 /* ---- Values ---- */
@@ -279,10 +283,8 @@ static void narrow_loop(tc_op *loop, tc_value *piece, tc_value *pieces)
     tc_builder b = tc_builder_before(loop);
     const tc_type *t = loop->in[0]->type;
     tc_value *steps = build_steps(&b, loop->in);
-    if (t != piece->type) {
-        piece = tc_build(&b, TC_CAST, 1, &piece, t);
-        pieces = tc_build(&b, TC_CAST, 1, &pieces, t);
-    }
+    piece = tc_build_cast(&b, piece, t->kind);
+    pieces = tc_build_cast(&b, pieces, t->kind);
     tc_value *share = build_parts_of(&b, steps, pieces);
     tc_value *first = tc_build_binary(
         &b, TC_MIN, tc_build_binary(&b, TC_MUL, piece, share), steps);
@@ -454,9 +456,7 @@ static tc_value *build_pieces(struct split *s, tc_builder *b, tc_value *tiles)
     for (unsigned i = 0; i < 3; i++)
         in[i] = build_given(b, loop->in[i]);
     tc_region_clear_data(s->kernel->body);
-    tc_value *steps = build_steps(b, in);
-    if (steps->type != tiles->type)
-        steps = tc_build(b, TC_CAST, 1, &steps, tiles->type);
+    tc_value *steps = tc_build_cast(b, build_steps(b, in), tiles->type->kind);
     return tc_build_pieces(b, s->kernel, s->env, loop, tiles, steps);
 }
 
@@ -568,14 +568,14 @@ tc_change tc_pass_split_k(tc_module *m, tc_pass_env *env)
 {
     const tc_pass_options *o = env->options;
     struct split s = {.env = env, .kernel = find_kernel(m, o->kernel)};
-    if (!s.kernel || !tc_split_asked(s.kernel, o->bindings, o->nbindings))
+    if (!s.kernel || !split_asked(s.kernel, o->bindings, o->nbindings))
         return TC_UNCHANGED;
     tc_parameters given = {o->bindings, o->nbindings, s.kernel->loc};
     if (!tc_bind_params_kernel(s.kernel, &given, env))
         return TC_FAILED;
     s.pieces = s.kernel->split;
     bool computed = s.pieces == TC_SPLIT_AUTO;
-    const char *why = tc_why_not_split(s.kernel, computed);
+    const char *why = why_not_split(s.kernel, computed);
     if (why) {
         tc_error(env->cx, s.kernel->loc, "@%s: split(%s): %s", s.kernel->name,
                  computed ? "auto"

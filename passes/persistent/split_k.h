@@ -8,13 +8,6 @@
 
 #include "passes/passes.h"
 
-/* What the kernel's text or the bindings ask for: a number of pieces,
- * TC_SPLIT_AUTO, or 0, none. */
-unsigned tc_split_asked(const tc_func *kernel, const tc_binding *bindings,
-                        unsigned nbindings);
-/* Why programs cannot share its loop; NULL: they can. With `computed` the
- * number of pieces must follow from the launch's sizes. */
-const char *tc_why_not_split(const tc_func *kernel, bool computed);
 /* Is the kernel to become a plan? Not if split(auto) cannot be had. */
 bool tc_splits(const tc_func *kernel, const tc_binding *bindings,
                unsigned nbindings);

@@ -28,6 +28,7 @@
 #include "passes/analysis/effects.h"
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/passes.h"
 #include "passes/sync/hazards.h"
 #include "passes/target/machine_model.h"
@@ -45,22 +46,6 @@ typedef struct prefetcher {
 } prefetcher;
 
 /* ---- Which ---- */
-
-/* Is v known a step ahead: from the counter, and from before the loop? */
-static bool is_known(const tc_op *loop, const tc_value *v)
-{
-    const tc_region *r = loop->regions[0];
-    if (!v->def)
-        return v->region != r || v->index == 0;
-    if (v->def->parent != r)
-        return true;
-    if (!tc_op_has(v->def, TC_PURE) || v->def->nregions || v->def->nout != 1)
-        return false;
-    for (unsigned i = 0; i < v->def->nin; i++)
-        if (!is_known(loop, v->def->in[i]))
-            return false;
-    return true;
-}
 
 static int64_t bytes_of(const tc_type *t)
 {
@@ -85,7 +70,7 @@ static bool is_small_load(const tc_op *loop, const tc_op *op)
     for (unsigned i = 0; i < op->nin; i++) {
         moves |= op->in[i]->def && op->in[i]->def->parent == loop->regions[0];
         moves |= op->in[i] == loop->regions[0]->args[0];
-        if (!is_known(loop, op->in[i]))
+        if (!tc_is_known_ahead(loop, op->in[i]))
             return false;
     }
     return moves && !tc_may_change_loaded_in(loop->regions[0], op);

@@ -41,12 +41,13 @@ enum {
 
 /* ---- The hot loops ---- */
 
-static double products_of(const tc_target *t, const tc_op *loop)
+/* Cycles. */
+static double products_of(const void *target, const tc_op *loop)
 {
     double sum = 0;
     tc_each_op (op, loop->regions[loop->nregions - 1])
         if (op->code == TC_MMA)
-            sum += (double)tc_product_cycles(t, op);
+            sum += (double)tc_product_cycles(target, op);
     return sum;
 }
 
@@ -59,8 +60,11 @@ static bool is_waited_for(const tc_steady_state *s, const tc_value *mbarrier)
     return false;
 }
 
-static double bytes_of(const tc_steady_state *s, const tc_op *loop)
+/* For mbarriers that the consumers' step waits for: a loop around the
+ * producer's may copy more, but less often. */
+static double bytes_of(const void *steady_state, const tc_op *loop)
 {
+    const tc_steady_state *s = steady_state;
     double sum = 0;
     tc_each_op (op, loop->regions[loop->nregions - 1])
         if (op->code == TC_MBARRIER_ARRIVE && tc_op_has_attr(op, "bytes") &&
@@ -69,30 +73,14 @@ static double bytes_of(const tc_steady_state *s, const tc_op *loop)
     return sum;
 }
 
-/* The loop with most cycles of products, of several the first. */
-static const tc_op *find_loop(const tc_target *t, const tc_region *r)
+/* The loop with most of what `amount` counts, of several the first. */
+static const tc_op *find_loop(const tc_region *r, const void *user,
+                              double (*amount)(const void *, const tc_op *))
 {
     const tc_op *best = NULL;
     double most = 0;
     tc_each_nested (op, r) {
-        double n = tc_op_is_loop(op) ? products_of(t, op) : 0;
-        if (n > most) {
-            most = n;
-            best = op;
-        }
-    }
-    return best;
-}
-
-/* The producer's loop with most bytes for mbarriers that the consumers' step
- * waits for: a loop around it may copy more, but less often. */
-static const tc_op *find_producer_loop(const tc_steady_state *s,
-                                       const tc_region *r)
-{
-    const tc_op *best = NULL;
-    double most = 0;
-    tc_each_nested (op, r) {
-        double n = tc_op_is_loop(op) ? bytes_of(s, op) : 0;
+        double n = tc_op_is_loop(op) ? amount(user, op) : 0;
         if (n > most) {
             most = n;
             best = op;
@@ -577,7 +565,7 @@ const tc_steady_state *tc_steady_state_with(tc_arena *a, tc_func *f,
     if (!target->products_per_cycle || !f->warps)
         return NULL;
     tc_steady_state *s = tc_arena_new(a, tc_steady_state);
-    *s = (tc_steady_state){.loop = find_loop(target, body),
+    *s = (tc_steady_state){.loop = find_loop(body, target, products_of),
                            .ngroups = tc_warpgroups(f->warps)};
     if (s->ngroups == 0)
         s->ngroups = 1;
@@ -589,7 +577,7 @@ const tc_steady_state *tc_steady_state_with(tc_arena *a, tc_func *f,
     s->nsections = consumer.n;
     s->sections = consumer.of;
     const tc_op *loads =
-        roles ? find_producer_loop(s, tc_producer(roles)) : NULL;
+        roles ? find_loop(tc_producer(roles), s, bytes_of) : NULL;
     if (loads) {
         fits = tc_read_role(a, cx, target, 1, loads, &producer) && fits;
         s->nproducer = producer.n;

@@ -24,6 +24,7 @@
  * Tests: test/ir/passes/expand-breaks.
  */
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/passes.h"
 
 typedef struct breaking {
@@ -33,14 +34,6 @@ typedef struct breaking {
     tc_region *head, *body;
     const tc_type **types; /* of %go and these values */
 } breaking;
-
-static tc_op *find_break(const tc_region *r)
-{
-    tc_each_op (op, r)
-        if (op->code == TC_BREAK_IF)
-            return op;
-    return NULL;
-}
 
 /* Of %go and the carried values, by the break_if. */
 static tc_value **values_of_break(const breaking *s, tc_builder *b,
@@ -67,7 +60,7 @@ static void move_after(tc_op *from, const tc_op *end, tc_region *to)
 static void branch(breaking *s, tc_region *r, unsigned first)
 {
     tc_op *op;
-    while ((op = find_break(r))) {
+    while ((op = tc_break_in(r))) {
         tc_op *yield = tc_region_terminator(r);
         tc_builder b = tc_builder_before(yield);
         b.loc = op->loc;
@@ -156,9 +149,9 @@ static void fill_body(breaking *s)
 
 static bool expand(tc_pass_env *env, tc_op *op)
 {
-    if (op->code != TC_FOR || !find_break(op->regions[0]))
+    if (op->code != TC_FOR || !tc_break_in(op->regions[0]))
         return false;
-    tc_missed(env->cx, find_break(op->regions[0])->loc, "expand-breaks",
+    tc_missed(env->cx, tc_break_in(op->regions[0])->loc, "expand-breaks",
               "the loop becomes a `while`: its loads do not start ahead of "
               "their step, and no mask bounds it. Where it seldom ends early, "
               "a `for` that runs to its end may be faster");

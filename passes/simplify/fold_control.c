@@ -10,6 +10,7 @@
  *   results that nobody uses              removed, with what only feeds them
  */
 #include "passes/analysis/loop_slots.h"
+#include "passes/analysis/nesting.h"
 #include "passes/simplify/fold.h"
 
 /* The op gives way to `values`, one a result. */
@@ -87,15 +88,6 @@ static bool if_same_yields(tc_op *op)
 
 /* ---- Slots ---- */
 
-/* Does break_if take values out of the loop that its yield does not have? */
-static bool breaks(const tc_op *loop)
-{
-    tc_each_op (op, loop->regions[0])
-        if (op->code == TC_BREAK_IF)
-            return true;
-    return false;
-}
-
 /* Does only its own slot's yield use the argument? */
 static bool only_feeds_itself(const tc_op *op, unsigned i)
 {
@@ -123,7 +115,7 @@ static bool remove_dead_slots(tc_op *op)
 
 static bool unused_results(tc_op *op)
 {
-    if (breaks(op))
+    if (tc_break_in(op->regions[0]))
         return false;
     for (unsigned i = 0; i < op->nout; i++)
         if (!op->out[i]->uses && only_feeds_itself(op, i))
@@ -136,7 +128,7 @@ static bool unused_results(tc_op *op)
 static bool carried_unchanged(tc_op *op)
 {
     bool changed = false;
-    if (breaks(op))
+    if (tc_break_in(op->regions[0]))
         return false;
     for (unsigned i = 0; i < op->nout; i++) {
         tc_value *arg = tc_slot_arg(op, i), *init = tc_slot_init(op, i);
@@ -189,7 +181,7 @@ static bool for_once(tc_op *op)
 {
     uint64_t trips;
     tc_region *body = op->regions[0];
-    if (!trip_count(op, &trips) || trips != 1 || breaks(op))
+    if (!trip_count(op, &trips) || trips != 1 || tc_break_in(op->regions[0]))
         return false;
     tc_value_replace(body->args[0], op->in[0]);
     for (unsigned i = 0; i < op->nout; i++)

@@ -99,9 +99,8 @@ static bool find_parts(tc_context *cx, summing *s)
 /* v in each part of its line. */
 static tc_value *in_parts(tc_builder *b, const summing *s, tc_value *v)
 {
-    tc_op *expand = tc_op_new(b->func, TC_EXPAND_DIMS, b->loc, 1, &v, 0);
-    tc_op_set_int(expand, "axis", tc_op_int(s->reduce, "axis"));
-    tc_value *line = tc_build_op(b, expand, NULL);
+    int64_t axis = tc_op_int(s->reduce, "axis");
+    tc_value *line = tc_build_at(b, TC_EXPAND_DIMS, v, "axis", axis);
     return tc_build(b, TC_BROADCAST, 1, &line, s->parts);
 }
 

@@ -237,17 +237,6 @@ static tc_value *scaled(tc_builder *b, const struct term *t, tc_value *v)
     return t->minus ? tc_build_unary(b, TC_NEG, v) : v;
 }
 
-static const tc_type *f32_like(tc_builder *b, const tc_type *like)
-{
-    tc_context *cx = b->func->module->cx;
-    return tc_type_with_elem(cx, like, tc_type_scalar(cx, TC_F32));
-}
-
-static tc_value *to_f32(tc_builder *b, tc_value *v)
-{
-    return tc_build(b, TC_CAST, 1, &v, f32_like(b, v->type));
-}
-
 /* The first of the positions along their only axis, built as spread() has found
  * them. */
 static tc_value *first_of(tc_builder *b, tc_value *v)
@@ -278,14 +267,17 @@ static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
     tc_positions at;
     if (!tc_match_positions(rest, 1 - s->axis, &at) || !at.base) {
         tc_value *firsts = tc_build(b, TC_SPLAT, 1, &first, rest->type);
-        return to_f32(b, tc_build_binary(b, TC_SUB, rest, firsts));
+        return tc_build_cast(b, tc_build_binary(b, TC_SUB, rest, firsts),
+                             TC_F32);
     }
-    tc_value *from = to_f32(b, tc_build_binary(b, TC_SUB, at.base, first));
+    tc_value *from =
+        tc_build_cast(b, tc_build_binary(b, TC_SUB, at.base, first), TC_F32);
     tc_value *one = tc_build_float(b, from->type, 1);
     tc_value *v = build_ramp(s, b, 1 - s->axis, from, one);
     if (!at.most)
         return v;
-    tc_value *most = to_f32(b, tc_build_binary(b, TC_SUB, at.most, first));
+    tc_value *most =
+        tc_build_cast(b, tc_build_binary(b, TC_SUB, at.most, first), TC_F32);
     return tc_build_binary(b, TC_MIN, v,
                            tc_build(b, TC_SPLAT, 1, &most, v->type));
 }
@@ -345,7 +337,7 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
     else
         start =
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
-    start = to_f32(b, start);
+    start = tc_build_cast(b, start, TC_F32);
     if (s->by_product || can_keep_columns(s, b->region)) {
         *row = shifted(b, t, *row, start);
         start = tc_build_float(b, start->type, 0);

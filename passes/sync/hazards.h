@@ -65,9 +65,6 @@ bool tc_global_conflict(const tc_op *a, const tc_op *b, const tc_op *carrier);
 bool tc_may_change_loaded(const tc_op *op, const tc_op *load);
 /* The same of all ops of a region, nested ones too. */
 bool tc_may_change_loaded_in(const tc_region *r, const tc_op *load);
-/* A store of kind(add): of any threads in any order; what it adds to is no
- * input of a kernel that works in place. */
-bool tc_adds_to_memory(const tc_op *op);
 /* The follow before such a store; NULL: it adds in any order. */
 tc_op *tc_follow_of(const tc_op *store);
 /* Two accesses through windows of one tensor that constants keep apart, in

@@ -22,14 +22,16 @@ static bool is_atomic(const tc_op *op)
     return op->code == TC_ATOMIC || op->code == TC_ATOMIC_CAS;
 }
 
-bool tc_adds_to_memory(const tc_op *op)
+/* A store of kind(add): of any threads in any order; what it adds to is no
+ * input of a kernel that works in place. */
+static bool adds_to_memory(const tc_op *op)
 {
     return op->code == TC_STORE && tc_op_is_word(op, "kind", "add");
 }
 
 tc_op *tc_follow_of(const tc_op *store)
 {
-    tc_op *at = tc_adds_to_memory(store) ? store->prev : NULL;
+    tc_op *at = adds_to_memory(store) ? store->prev : NULL;
     while (at && at->nregions == 0 && tc_op_has(at, TC_PURE))
         at = at->prev;
     return at && at->code == TC_FOLLOW ? at : NULL;
@@ -38,7 +40,7 @@ tc_op *tc_follow_of(const tc_op *store)
 /* Ops that update memory, of any threads in any order. */
 static bool changes_in_steps(const tc_op *op)
 {
-    return is_atomic(op) || tc_adds_to_memory(op);
+    return is_atomic(op) || adds_to_memory(op);
 }
 
 /* Atomics by which other threads learn that data is there. */

@@ -28,10 +28,8 @@ typedef struct one {
 static tc_value *size_of(one *o, unsigned dim, const tc_type *type)
 {
     tc_value *tensor = o->block->in[0];
-    tc_op *op = tc_op_new(o->b.func, TC_SIZE, o->b.loc, 1, &tensor, 0);
-    tc_op_set_int(op, "dim", dim);
-    tc_value *size = tc_build_op(&o->b, op, NULL);
-    return size->type == type ? size : tc_build(&o->b, TC_CAST, 1, &size, type);
+    tc_value *size = tc_build_at(&o->b, TC_SIZE, tensor, "dim", dim);
+    return tc_build_cast(&o->b, size, type->kind);
 }
 
 /* The offsets of the first row. */
@@ -64,7 +62,7 @@ static tc_value *inside(one *o)
             continue;
         tc_value *x = o->in[i];
         tc_value *in = tc_build_cmp(&o->b, "ult", x, size_of(o, i, x->type));
-        all = all ? tc_build_binary(&o->b, TC_AND, all, in) : in;
+        all = tc_build_both(&o->b, all, in);
     }
     return all;
 }
