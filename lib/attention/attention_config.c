@@ -196,32 +196,59 @@ static int64_t block_of(const tc_config *c)
     return 0;
 }
 
+static bool reads_tensor(const tc_func *mask)
+{
+    for (unsigned i = 0; i < mask->body->nargs; i++)
+        if (mask->body->args[i]->type->kind == TC_TENSOR)
+            return true;
+    return false;
+}
+
+/* Do query heads share key heads, and does the work of blocks of keys differ?
+ * Of more keys than queries, as in parts of a sequence, a mask hides few, but
+ * where it reads a tensor, as where documents begin. */
+static bool is_uneven(const tc_attention_job *p)
+{
+    const DLTensor *q = p->r->q, *k = p->r->k;
+    const tc_mod *mask = &p->mods.all[TC_MOD_MASK];
+    const tc_func *f =
+        mask->wanted ? tc_func_find(p->job->module, mask->func.name) : NULL;
+    return f && q->shape[1] > k->shape[1] &&
+           (q->shape[2] >= k->shape[2] || reads_tensor(f));
+}
+
 static tc_config_work work_of(const tc_attention_job *p, const tc_config *c)
 {
     int64_t queries = p->r->q->shape[2], keys = p->r->k->shape[2];
     int64_t block = block_of(c);
     return (tc_config_work){.longest = queries > keys ? queries : keys,
+                            .uneven = is_uneven(p),
                             .splits = block > 0 &&
                                       tc_attention_split_of(p, block) > 1};
 }
 
-bool tc_attention_prefers_pair(const tc_attention_job *p)
+/* What attention_bwd uses, with what its tiles determine. */
+static bool find_backward(const tc_attention_job *p, tc_config *c)
 {
     static const char kernel[] = "attention_bwd";
-    tc_config c;
-    if (!p->target || p->r->options.captured_gradients ||
-        !tc_attention_config(p, kernel, &c))
+    if (!p->target || !tc_attention_config(p, kernel, c))
         return false;
     tc_config_query query = query_of(p, kernel);
-    tc_config_work work = work_of(p, &c);
-    tc_config_add(p->arena, &query, &work, &c);
-    return c.pair;
+    tc_config_work work = work_of(p, c);
+    tc_config_add(p->arena, &query, &work, c);
+    return true;
+}
+
+bool tc_attention_prefers_pair(const tc_attention_job *p)
+{
+    tc_config c;
+    return !p->r->options.captured_gradients && find_backward(p, &c) && c.pair;
 }
 
 bool tc_attention_adds_in_order(const tc_attention_job *p)
 {
     tc_config c;
-    return p->target && p->r->options.deterministic && !p->lists.of_keys &&
+    return p->r->options.deterministic && !p->lists.of_keys &&
            !p->r->smaller[TC_BACKWARD] && !tc_attention_prefers_pair(p) &&
-           tc_attention_config(p, "attention_bwd", &c) && c.in_order;
+           find_backward(p, &c) && c.in_order;
 }

@@ -207,7 +207,8 @@ static bool fits_work(const cJSON *entry, const tc_config_query *q,
     return (!above || q->d > above) &&
            (!cJSON_IsNumber(longest) ||
             (double)w->longest <= longest->valuedouble) &&
-           (!number(entry, "splits") || w->splits);
+           (!number(entry, "splits") || w->splits) &&
+           (!number(entry, "uneven") || w->uneven);
 }
 
 /* Deletes root. */

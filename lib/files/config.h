@@ -25,7 +25,9 @@
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
  * fields: "d_above", a head dim that the query's exceeds; "longest", the most
- * queries and keys; "splits", whether query heads are split over programs.
+ * queries and keys; "splits", whether query heads are split over programs;
+ * "uneven", whether query heads share key heads and the work of blocks of keys
+ * differs (is_uneven of attention_config.c).
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -71,6 +73,7 @@ bool tc_config_find_in(tc_arena *a, const char *json, size_t len,
 typedef struct tc_config_work {
     int64_t longest; /* queries or keys, the more */
     bool splits;     /* several programs share the query heads of a block */
+    bool uneven;     /* shared key heads, tiles of unequal work */
 } tc_config_work;
 
 /* Adds to *c what all fitting entries of "also" use. */

@@ -433,6 +433,40 @@ START_TEST(gradients_by_scores_and_heads)
 }
 END_TEST
 
+/* Two query heads, of bf16, on sm_90a. */
+static void expect_same_bits(const char *mask, int64_t key_heads,
+                             int64_t queries, const char *deterministic)
+{
+    int64_t shapes[2][4] = {{1, 2, queries, 128}, {1, key_heads, 1024, 128}};
+    DLTensor x[2] = {in.dl[0], in.dl[1]};
+    for (int i = 0; i < 2; i++) {
+        x[i].dtype = (DLDataType){kDLBfloat, 16, 1};
+        x[i].shape = shapes[i];
+        x[i].strides = NULL;
+    }
+    tilec_attention_options o = TILEC_INIT(tilec_attention_options);
+    o.target = "sm_90a";
+    o.mask = mask;
+    o.backward = o.deterministic = o.no_load = o.no_cache = 1;
+    tilec_attention *a;
+    ck_assert_int_eq(tilec_attention_plan(cx, &x[0], &x[1], &x[1], &o, &a),
+                     TILEC_OK);
+    const tilec_kernel *k = tilec_attention_backward_kernel(a);
+    ck_assert_str_eq(tilec_kernel_binding(k, "DETERMINISTIC"), deterministic);
+    tilec_attention_free(a);
+}
+
+/* 2: in order. */
+START_TEST(same_bits_by_masks_and_shared_heads)
+{
+    expect_same_bits(NULL, 1, 1024, "2");
+    expect_same_bits("sliding_window(w=600)", 2, 1024, "2");
+    expect_same_bits("sliding_window(w=600)", 1, 1024, "1");
+    expect_same_bits("shifted(causal)", 1, 512, "2");
+    expect_same_bits("shifted(document_causal)", 1, 512, "1");
+}
+END_TEST
+
 START_TEST(plan_refuses)
 {
     tilec_attention *a = (tilec_attention *)cx;
@@ -664,6 +698,7 @@ int main(void)
     tcase_add_test(t, drops_weights);
     tcase_add_test(t, other_lengths_need_no_other_plan);
     tcase_add_test(t, numbers_of_8_bits);
+    tcase_add_test(t, same_bits_by_masks_and_shared_heads);
     tcase_add_test(t, gradients_by_scores_and_heads);
     tcase_add_loop_test(t, wide_heads_take_smaller_tiles, 0, 5);
     tcase_add_test(t, plan_refuses);

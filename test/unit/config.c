@@ -364,7 +364,7 @@ static tc_config add(const tc_config_query *q, int64_t longest, bool splits)
         "{\"dtype\": \"f32\", \"longest\": 0,"
         " \"use\": {\"BM\": 32, \"BN\": 16}}]}";
     tc_config c;
-    tc_config_work w = {longest, splits};
+    tc_config_work w = {.longest = longest, .splits = splits};
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), q, &c));
     tc_config_add_in(&cx->arena, text, strlen(text), q, &w, &c);
     return c;
@@ -459,7 +459,7 @@ START_TEST(shipped_pairs)
                          .length = s->longest,
                          .score = "none",
                          false};
-    tc_config_work w = {s->longest, s->splits};
+    tc_config_work w = {.longest = s->longest, .splits = s->splits};
     tc_config c;
     (void)tc_config_find(&cx->arena, &q, &c);
     ck_assert(!c.pair);
@@ -469,6 +469,34 @@ START_TEST(shipped_pairs)
     c.pair = false;
     tc_config_add(&cx->arena, &q, &w, &c);
     ck_assert(!c.pair);
+}
+END_TEST
+
+static bool adds_in_order(const char *mask, int64_t d, bool uneven)
+{
+    tc_config_query q = {.kernel = "attention_bwd",
+                         .target = tc_target_get("sm_90a"),
+                         .dtype = "bf16",
+                         .d = d,
+                         .dv = d,
+                         .mask = mask,
+                         .length = 4096,
+                         .score = "none"};
+    tc_config_work w = {.longest = 4096, .uneven = uneven};
+    tc_config c;
+    ck_assert(tc_config_find(&cx->arena, &q, &c));
+    tc_config_add(&cx->arena, &q, &w, &c);
+    ck_assert(!c.pair);
+    return c.in_order;
+}
+
+START_TEST(uneven_tiles_of_shared_heads_take_two_kernels)
+{
+    ck_assert(!adds_in_order("causal", 128, true));
+    ck_assert(!adds_in_order("masked", 128, true));
+    ck_assert(adds_in_order("causal", 128, false));
+    ck_assert(adds_in_order("none", 128, true));
+    ck_assert(adds_in_order("causal", 64, true));
 }
 END_TEST
 
@@ -519,6 +547,7 @@ int main(void)
     tcase_add_test(t, entries_of_also_know_split_heads);
     tcase_add_test(t, entries_of_also_bind);
     tcase_add_loop_test(t, shipped_pairs, 0, sizeof shipped / sizeof *shipped);
+    tcase_add_test(t, uneven_tiles_of_shared_heads_take_two_kernels);
     tcase_add_loop_test(t, lists_have_tiles_of_128_rows, 0, 2);
     return run_suite(s);
 }
