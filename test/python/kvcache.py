@@ -582,10 +582,13 @@ class KVCache(unittest.TestCase):
                                 bindings={"GROUP": 1})
         items = np.zeros((13, 64), np.int32)
         schedule(items, np.zeros(64, np.int32), 1, 8, 64, 1 << 30)
-        begins = items[2][items[11] > 0].reshape(4, 2)
-        ends = items[3][items[11] > 0].reshape(4, 2)
-        self.assertEqual(begins.tolist(), [[0, 1 << 29]] * 4)
-        self.assertEqual(ends.tolist(), [[1 << 29, 1 << 30]] * 4)
+        begins = items[2][items[11] > 0].reshape(2, 4)
+        ends = items[3][items[11] > 0].reshape(2, 4)
+        self.assertEqual(begins.tolist(), [[0] * 4, [1 << 29] * 4])
+        self.assertEqual(ends.tolist(), [[1 << 29] * 4, [1 << 30] * 4])
+        # Blocks of the same keys side by side, the last one first.
+        blocks = items[10][items[11] > 0].reshape(2, 4)
+        self.assertEqual(blocks.tolist(), [[48, 32, 16, 0]] * 2)
 
     def check_items(self, lens, items):
         """Each sequence's pieces come one after the other, and are all of its
