@@ -205,6 +205,8 @@ LLVMValueRef tc_nvptx_element(tc_gen *g, const tc_op *op, LLVMValueRef *in);
 bool tc_nvptx_compare_range(tc_gen *g, const tc_op *op);
 /* hold.c: after a loop, keeps operands of its products in their registers. */
 void tc_gen_hold_operands(tc_gen *g, const tc_op *loop);
+/* settle.c: before an asynchronous product, computes what later ones add to. */
+void tc_gen_settle(tc_gen *g, const tc_op *mma);
 /* skip_rescale.c: a product that warps branch around; false: it is none. */
 bool tc_gen_mul_skipping_ones(tc_gen *g, const tc_op *op);
 /* tanh.c: of tiles of f32, off by at most 2^-21. */

@@ -18,7 +18,8 @@
  *     smem_store %b, %v
  *
  * What is read here and goes to shared memory as it is too has one buffer for
- * both.
+ * both. In a recurrence of matrices nothing hides a load's latency: there loads
+ * that are used after a product go the same way.
  *
  * Without products the same is done for rows that each step of a recurrence
  * reads and reduces: there each thread reads what it copied.
@@ -235,11 +236,25 @@ static bool is_row_of_recurrence(const tc_placing *s, const tc_op *op)
            !tc_may_change_loaded_in(loop->regions[0], op);
 }
 
+/* A matrix that steps carry is an operand of a product: each step waits for the
+ * one before, and nothing hides a load, wherever in the step it is used. */
+static bool is_recurrence(const tc_op *loop)
+{
+    const tc_region *r = loop->regions[0];
+    for (unsigned i = 1; i < r->nargs; i++)
+        if (r->args[i]->type->kind == TC_TILE && r->args[i]->type->rank >= 2 &&
+            feeds_product(r->args[i], loop))
+            return true;
+    return false;
+}
+
 static bool is_candidate(const tc_placing *s, const tc_op *op)
 {
     return op->code == TC_LOAD && op->out[0]->type->rank >= 2 &&
            tc_is_read_in_registers(op->out[0]) && tc_load_can_be_ahead(s, op) &&
-           feeds_product(op->out[0], op->parent->op) && !is_stored_late(op);
+           (feeds_product(op->out[0], op->parent->op) ||
+            is_recurrence(op->parent->op)) &&
+           !is_stored_late(op);
 }
 
 /* ---- Through shared memory ---- */

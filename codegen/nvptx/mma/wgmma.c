@@ -403,6 +403,8 @@ bool tc_gen_wgmma(tc_gen *g, const tc_op *op)
     p.c = tc_mma_plain(op->out[0]->type->layout, &p.order);
     if (!set_up(&p))
         return false;
+    if (tc_op_int(op, "async"))
+        tc_gen_settle(g, op);
     unsigned n = tc_gen_registers(op->out[0]->type);
     unsigned words = p.a_registers ? 4 * p.rows.n * p.nsteps
                      : p.a_whole   ? p.rows.n * p.nsteps
