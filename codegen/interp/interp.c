@@ -235,6 +235,7 @@ static tc_interp_fn *const runners[TC_OPCODE_COUNT] = {
     [TC_SMEM_SLICE] = tc_interp_smem_slice,
     [TC_SMEM_LOAD] = tc_interp_smem_load,
     [TC_SMEM_TAKE] = tc_interp_smem_take,
+    [TC_SMEM_COUNT] = tc_interp_smem_count,
     [TC_SMEM_STORE] = tc_interp_smem_store,
     [TC_SMEM_COPY] = tc_interp_smem_copy,
     [TC_ASYNC_COPY] = tc_interp_async_copy,

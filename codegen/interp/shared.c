@@ -466,8 +466,11 @@ void tc_interp_shared_stamp(tc_interp *it, const tc_op *op, uint32_t at,
                             tc_ipoison poison)
 {
     const tc_isync *s = &it->sync;
-    unsigned operand =
-        op->code == TC_SMEM_STORE || op->code == TC_SMEM_STORE_SCALAR ? 0 : 1;
+    unsigned operand = op->code == TC_SMEM_STORE ||
+                               op->code == TC_SMEM_STORE_SCALAR ||
+                               op->code == TC_SMEM_COUNT
+                           ? 0
+                           : 1;
     uint32_t fence = 0;
     if (w->actor != TC_ACTOR_PRODUCER)
         fence = s->now[tc_clock_fences(s, w->actor - tc_actor_group(0))] + 1;

@@ -305,6 +305,7 @@ static tc_nvptx_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_SMEM_SLICE] = tc_nvptx_smem_slice,
     [TC_SMEM_LOAD] = tc_nvptx_smem_load,
     [TC_SMEM_TAKE] = tc_nvptx_smem_take,
+    [TC_SMEM_COUNT] = tc_nvptx_smem_count,
     [TC_SMEM_STORE] = tc_nvptx_smem_store,
     [TC_SMEM_COPY] = tc_nvptx_smem_copy,
     [TC_ASYNC_COPY] = tc_nvptx_async_copy,

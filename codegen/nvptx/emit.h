@@ -315,14 +315,15 @@ tc_nvptx_fn tc_nvptx_elementwise, tc_nvptx_const, tc_nvptx_dim, tc_nvptx_size,
 tc_nvptx_fn tc_nvptx_mma, tc_nvptx_mma_wait, tc_nvptx_smem_alloc,
     tc_nvptx_smem_index, tc_nvptx_smem_trans, tc_nvptx_smem_slice,
     tc_nvptx_smem_load, tc_nvptx_smem_store, tc_nvptx_smem_copy,
-    tc_nvptx_smem_take, tc_nvptx_async_copy, tc_nvptx_async_commit,
-    tc_nvptx_async_wait, tc_nvptx_barrier, tc_nvptx_convert_layout,
-    tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc, tc_nvptx_mbarrier_wait,
-    tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load, tc_nvptx_tma_prefetch,
-    tc_nvptx_tma_store, tc_nvptx_tma_store_wait, tc_nvptx_fence_async,
-    tc_nvptx_order_wait, tc_nvptx_order_arrive, tc_nvptx_warpgroup_row,
-    tc_nvptx_smem_store_scalar, tc_nvptx_smem_load_scalar, tc_nvptx_next_tile,
-    tc_nvptx_end_tiles, tc_nvptx_mark;
+    tc_nvptx_smem_take, tc_nvptx_smem_count, tc_nvptx_async_copy,
+    tc_nvptx_async_commit, tc_nvptx_async_wait, tc_nvptx_barrier,
+    tc_nvptx_convert_layout, tc_nvptx_warp_groups, tc_nvptx_mbarrier_alloc,
+    tc_nvptx_mbarrier_wait, tc_nvptx_mbarrier_arrive, tc_nvptx_tma_load,
+    tc_nvptx_tma_prefetch, tc_nvptx_tma_store, tc_nvptx_tma_store_wait,
+    tc_nvptx_fence_async, tc_nvptx_order_wait, tc_nvptx_order_arrive,
+    tc_nvptx_warpgroup_row, tc_nvptx_smem_store_scalar,
+    tc_nvptx_smem_load_scalar, tc_nvptx_next_tile, tc_nvptx_end_tiles,
+    tc_nvptx_mark;
 
 /* A block pointer in use: base address and, for each of the tile's axes, its
  * tensor dim's size, stride and offset (block.c). The dropped dims' offsets are

@@ -83,6 +83,7 @@ static unsigned of_element(const tc_op *op)
     case TC_ERF:
     case TC_SIN:
     case TC_COS: return is_wide ? 32 : 4;
+    case TC_SMEM_COUNT:
     case TC_SMEM_TAKE: return 6;
     case TC_GATHER:
     case TC_ATOMIC:

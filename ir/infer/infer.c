@@ -538,6 +538,7 @@ static tc_infer_fn *const rules[TC_OPCODE_COUNT] = {
     [TC_INTERLEAVE] = tc_infer_interleave,
     [TC_TAKE] = tc_infer_take,
     [TC_SMEM_TAKE] = tc_infer_take,
+    [TC_HISTOGRAM] = tc_infer_histogram,
     [TC_DOT] = rule_dot,
     [TC_REDUCE] = rule_reduce,
     [TC_SCAN] = tc_infer_scan,

@@ -27,7 +27,8 @@ tc_infer_fn tc_infer_splat, tc_infer_range, tc_infer_ramp, tc_infer_expand_dims,
 tc_infer_fn tc_infer_make_tensor;
 /* Parts of tiles (infer_parts.c) */
 tc_infer_fn tc_infer_slice, tc_infer_join, tc_infer_interleave;
-tc_infer_fn tc_infer_scan, tc_infer_scan_carry, tc_infer_sort, tc_infer_take;
+tc_infer_fn tc_infer_scan, tc_infer_scan_carry, tc_infer_sort, tc_infer_take,
+    tc_infer_histogram;
 /* Machine level (infer_machine.c) */
 tc_infer_fn tc_infer_convert_layout, tc_infer_mma, tc_infer_smem_alloc,
     tc_infer_smem_index, tc_infer_smem_load, tc_infer_smem_reshape,

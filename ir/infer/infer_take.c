@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The results of take and smem_take: what the indices say along the axis, the
- * other axes as they are.
+ * other axes as they are; of histogram the stated type.
  *
  *   take tile<16x32 x f32>, i32, axis 1                    tile<16 x f32>
  *   take tile<16x32 x f32>, tile<16x8 x i32>, axis 1       tile<16x8 x f32>
@@ -59,4 +59,19 @@ bool tc_infer_take(const tc_op *op, tc_results *r)
         r, tc_infer_placed(op,
                            tc_infer_tile(op, index->rank, index->dims, t->elem),
                            index->layout));
+}
+
+bool tc_infer_histogram(const tc_op *op, tc_results *r)
+{
+    tc_context *cx = tc_op_context(op);
+    const tc_type *t = r->types[0];
+    if (op->in[0]->type->kind != TC_TILE)
+        return tc_error(cx, tc_op_in_loc(op, 0),
+                        "histogram: operand 0 is %s, expected a tile of ints",
+                        tc_op_in_type(op, 0));
+    return (t->kind == TC_TILE && t->rank == 1 && t->elem->kind == TC_I32) ||
+           tc_error(cx, op->loc,
+                    "histogram: result is %s, expected a tile of i32 with one "
+                    "axis, such as tile<256 x i32>",
+                    tc_type_name(cx, t));
 }

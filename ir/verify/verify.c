@@ -96,7 +96,8 @@
  *      same sides and elements on both sides; an async_copy from a block
  *      pointer has a layout, of that shape, which its mask has too. A tma_load
  *      with row(..) fills whole parts of the buffer's rows.
- *      smem_take: the buffer has its elements in rows, in their order.
+ *      smem_take: the buffer has its elements in rows, in their order; that of
+ *      smem_count has i32, and one axis.
  *   37 A ring has at most 64 buffers, no view of one is chosen by select.
  *   38 mma: elements are those of the instruction (of fma: f64 only to f64),
  *      sides of all but fma multiples of 8 (M and N may be 1). Those of warp

@@ -149,6 +149,19 @@ static bool check_printed(const tc_verifier *v, const tc_op *op)
     return ok;
 }
 
+static bool check_smem_count(const tc_verifier *v, const tc_op *op)
+{
+    const tc_type *t = op->in[0]->type, *index = op->in[1]->type;
+    bool fits = t->rank == 1 && t->elem->kind == TC_I32 && is_in_rows(v, t) &&
+                index->kind == TC_TILE && index->layout;
+    return fits ||
+           tc_error(v->cx, op->loc,
+                    "smem_count: in %s by %s, expected a buffer of i32 with "
+                    "one axis and the layout #rows, and a tile of indices with "
+                    "a layout",
+                    tc_type_name(v->cx, t), tc_type_name(v->cx, index));
+}
+
 /* From operand 0 to operand 1. */
 static bool check_smem_copy(const tc_verifier *v, const tc_op *op)
 {
@@ -570,6 +583,7 @@ static check_fn *const checks[TC_OPCODE_COUNT] = {
     [TC_SMEM_ALLOC] = check_smem_alloc,
     [TC_SMEM_STORE] = check_smem_store,
     [TC_SMEM_TAKE] = check_smem_take,
+    [TC_SMEM_COUNT] = check_smem_count,
     [TC_SMEM_COPY] = check_smem_copy,
     [TC_ASYNC_COPY] = check_async_copy,
     [TC_ASYNC_WAIT] = check_pending,

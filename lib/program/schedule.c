@@ -177,6 +177,7 @@ static const event events[] = {
     {TC_SMEM_STORE, "smem_store", 0, -1},
     {TC_SMEM_LOAD, "smem_load", 0, -1},
     {TC_SMEM_TAKE, "smem_take", 0, -1},
+    {TC_SMEM_COUNT, "smem_count", 0, -1},
     {TC_SMEM_LOAD_SCALAR, "read scalar", 0, -1},
     {TC_SMEM_STORE_SCALAR, "send scalar", 0, -1},
     {TC_BARRIER, "barrier", -1, -1},

@@ -26,7 +26,8 @@
  * buffer is awaited one step later. So is that of other stores in an inner
  * loop; if steps may write the same elements, until it has written. If it
  * cannot coexist with the buffers used after the loop, its copies end before
- * them. A store after a `follow` needs a buffer of its own: codegen leaves it
+ * them. A tile that a step stores for a product of its own too is copied from the
+ * operand's buffer. A store after a `follow` needs a buffer of its own: codegen leaves it
  * to store warps, which wait. Tests:
  * test/ir/passes/tma-stores.
  */
@@ -261,20 +262,25 @@ static void build_barrier(tc_builder *b, const parts *p)
         tc_op_set_word(op, "scope", "group");
 }
 
-/* follow: the op before the store that orders it, or NULL */
-static tc_op *build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
-                         tc_value *buffer, tc_value *tile, const parts *p)
+static void build_write(tc_builder *b, tc_value *buffer, tc_value *tile)
 {
-    tc_value *write[] = {buffer, tile}, *copy[5] = {store->in[0], buffer};
+    tc_value *write[] = {buffer, tile};
     if (tile->type->rank != buffer->type->rank) {
         tc_context *cx = b->func->module->cx;
         const tc_layout *l = as_tile(cx, tile->type, buffer->type->layout);
         write[0] = tc_build(b, TC_SMEM_RESHAPE, 1, &buffer,
                             tc_type_smem(cx, tile->type, l, 0));
     }
+    tc_build_effect(b, TC_SMEM_STORE, 2, write);
+}
+
+/* follow: the op before the store that orders it, or NULL */
+static tc_op *build_copy(tc_builder *b, tc_op *store, const tc_op *follow,
+                         tc_value *buffer, const parts *p)
+{
+    tc_value *copy[5] = {store->in[0], buffer};
     for (unsigned i = 0; i < 3 && follow; i++)
         copy[2 + i] = follow->in[i];
-    tc_build_effect(b, TC_SMEM_STORE, 2, write);
     tc_build_effect(b, TC_FENCE_ASYNC, 0, NULL);
     build_barrier(b, p);
     tc_op *op = tc_build_effect(b, TC_TMA_STORE, follow ? 5 : 2, copy);
@@ -335,9 +341,78 @@ static void add_step(tc_tma_stores *s, const tc_op *copy, tc_op *wait)
     s->steps = x;
 }
 
+static bool is_before(const tc_op *a, const tc_op *b)
+{
+    while (b && b != a)
+        b = b->prev;
+    return b;
+}
+
+/* What stores the same tile into a buffer of that type, for a product of the
+ * step; NULL: nothing. */
+static tc_op *operand_store(tc_tma_stores *s, const tc_op *store,
+                            const tc_type *type)
+{
+    tc_each_use (u, tc_tma_store_source(s, store)) {
+        tc_op *op = u->op;
+        const tc_op *alloc = op->code == TC_SMEM_STORE ? op->in[0]->def : NULL;
+        if (!alloc || u->index != 1 || op->parent != store->parent ||
+            alloc->code != TC_SMEM_ALLOC || alloc->parent != store->parent ||
+            op->in[0]->type != type || !is_before(op, store))
+            continue;
+        unsigned writers = 0;
+        tc_each_use (v, op->in[0])
+            writers += v->op->code != TC_MMA;
+        if (writers == 1)
+            return op;
+    }
+    return NULL;
+}
+
+/* From the buffer of an operand, which is kept while the copy reads it:
+ *
+ *   smem_store %b, %x                      tma_store_wait, barrier
+ *   store %w, %x              becomes      smem_store %b, %x
+ *   mma %a, %b                             fence_async, barrier
+ *                                          tma_store %w, %b
+ *                                          mma %a, %b
+ */
+static bool copy_operand(tc_tma_stores *s, tc_op *store, const tc_type *type,
+                         const parts *p, tc_tma_store_place place)
+{
+    tc_op *first = place == TC_TMA_STORE_IN_LOOP && is_repeated(s, store) &&
+                           !tc_follow_of(store)
+                       ? operand_store(s, store, type)
+                       : NULL;
+    if (!first)
+        return false;
+    tc_op *loop = tc_tma_store_whole_loop(s, store), *alloc = first->in[0]->def;
+    tc_op_remove(alloc);
+    tc_op_insert(alloc, loop->parent, loop);
+    tc_builder b = tc_builder_before(first);
+    b.loc = store->loc;
+    tc_op *wait = tc_tma_store_build_wait(&b);
+    if (!tc_tma_store_moves(s, store))
+        set_flag(wait, "written");
+    build_barrier(&b, p);
+    b = tc_builder_before(store);
+    add_step(s, build_copy(&b, store, NULL, first->in[0], p), wait);
+    wait_after_loop(s, loop);
+    tc_remark(s->env->cx, store->loc, pass,
+              "store: from the buffer of a product's operand");
+    tc_forget_speculatable(store->parent);
+    tc_value *stored = store->in[1];
+    tc_op_erase(store);
+    erase_unused(tc_match_op(stored, TC_CONVERT_LAYOUT));
+    s->changed = true;
+    return true;
+}
+
 static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
                     const parts *p, tc_tma_store_place place)
 {
+    if (copy_operand(s, store, type, p, place))
+        return;
     tc_op *follow = tc_follow_of(store);
     tc_builder b = tc_builder_before(store);
     tc_op *loop = place == TC_TMA_STORE_IN_LOOP
@@ -361,8 +436,8 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
         set_flag(wait, "written");
     if (loop || shared || p->by_group)
         build_barrier(&b, p);
-    tc_op *copy =
-        build_copy(&b, store, follow, buffer, build_stored(s, &b, store), p);
+    build_write(&b, buffer, build_stored(s, &b, store));
+    tc_op *copy = build_copy(&b, store, follow, buffer, p);
     if (is_repeated(s, store))
         add_step(s, copy, wait);
     if (!loop && !shared) {

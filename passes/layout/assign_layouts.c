@@ -182,6 +182,7 @@ static const tc_layout *wanted(tc_placing *s, const tc_op *op, unsigned i)
     case TC_YIELD: return yielded(op, i);
     case TC_FOR: return op->regions[0]->args[i - 2]->type->layout;
     case TC_WHILE: return op->regions[0]->args[i]->type->layout;
+    case TC_HISTOGRAM:
     case TC_ASSERT:
     case TC_ASSUME:
     case TC_PRINT:

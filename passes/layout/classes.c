@@ -196,6 +196,13 @@ static void visit_take(tc_placing *s, const tc_op *op, unsigned depth)
     tie(s, class_of_value(s, op->out[0]), op->in[1], depth);
 }
 
+/* The counts lie as their users want them. */
+static void visit_histogram(tc_placing *s, const tc_op *op)
+{
+    (void)class_of_value(s, op->in[0]);
+    (void)class_of_value(s, op->out[0]);
+}
+
 static void add_access(tc_class *c, const tc_op *op, unsigned depth)
 {
     int64_t count = tc_type_count(c->tile);
@@ -270,6 +277,7 @@ static void visit_op(tc_placing *s, const tc_op *op, unsigned depth)
     case TC_ATOMIC_CAS: visit_access(s, op, depth); return;
     case TC_DOT: visit_dot(s, op, depth); return;
     case TC_TAKE: visit_take(s, op, depth); return;
+    case TC_HISTOGRAM: visit_histogram(s, op); return;
     case TC_EXPAND_DIMS:
     case TC_BROADCAST:
     case TC_TRANS:

@@ -39,6 +39,13 @@
  *                              becomes     smem_store %s, %x
  *                                          print %s, %n
  *
+ * And histogram: counters in shared memory.
+ *
+ *   %y = histogram %x                      %s = smem_alloc : smem<.., #rows>
+ *                              becomes     smem_store %s, 0
+ *                                          smem_count %s, %x
+ *                                          %y = smem_load %s
+ *
  * Tests: test/ir/passes/lower-conversions.
  */
 #include "passes/analysis/effects.h"
@@ -344,6 +351,34 @@ static void lower_print(struct lowering *s, tc_op *op)
     }
 }
 
+/* ---- Counters ---- */
+
+static void lower_histogram(struct lowering *s, tc_op *op)
+{
+    tc_context *cx = s->env->cx;
+    const tc_type *t = op->out[0]->type;
+    const unsigned order[] = {0};
+    int32_t sides[TC_MAX_RANK];
+    tc_type_sides(t, sides);
+    const tc_layout *rows = tc_layout_swizzled(cx, 1, sides, order, 32, 0);
+    tc_builder b = tc_builder_before(op);
+    tc_value *buffer =
+        tc_build(&b, TC_SMEM_ALLOC, 0, NULL, tc_type_smem(cx, t, rows, 0));
+    tc_value *zeros[] = {buffer, tc_build_int_const(&b, t, 0)};
+    tc_value *count[] = {buffer, op->in[0]};
+    tc_build_effect(&b, TC_SMEM_STORE, 2, zeros);
+    tc_build_effect(&b, TC_SMEM_COUNT, 2, count);
+    tc_value *y = tc_build(&b, TC_SMEM_LOAD, 1, &buffer, t);
+    y->name = op->out[0]->name;
+    tc_value_replace(op->out[0], y);
+    tc_forget_speculatable(b.region);
+    tc_remark(cx, op->loc, "lower-conversions",
+              "histogram: counted in %lld bytes of shared memory",
+              (long long)tc_type_count(t) * 4);
+    tc_op_erase(op);
+    s->changed = true;
+}
+
 /* ---- The walk ---- */
 
 static void lower_conversions_visit(struct lowering *s, tc_region *r)
@@ -357,6 +392,8 @@ static void lower_conversions_visit(struct lowering *s, tc_region *r)
             lower_take(s, op);
         else if (op->code == TC_PRINT)
             lower_print(s, op);
+        else if (op->code == TC_HISTOGRAM)
+            lower_histogram(s, op);
         else
             for (unsigned i = 0; i < op->nregions; i++)
                 lower_conversions_visit(s, op->regions[i]);

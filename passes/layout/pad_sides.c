@@ -354,6 +354,21 @@ static void mask_take(padding *p, tc_op *op)
                                  tc_build_int_const(&b, index->type, -1)));
 }
 
+/* What is added is counted nowhere. */
+static void mask_histogram(padding *p, tc_op *op)
+{
+    for (unsigned axis = 0; axis < op->in[0]->type->rank; axis++) {
+        tc_value *v = op->in[0];
+        if (!is_padded(p, v, axis))
+            continue;
+        int64_t length = tc_side_of(&p->sides, v, axis)->length;
+        tc_builder b = tc_builder_before(op);
+        tc_value *on = mask_along(p, &b, v->type, axis, length);
+        tc_value *none = tc_build_int_const(&b, v->type, -1);
+        tc_op_set_in(op, 0, tc_build_select(&b, on, v, none));
+    }
+}
+
 /* ---- Combiners of the user ---- */
 
 /* One more operand says which elements there are: of two the combiner is given
@@ -449,6 +464,8 @@ static void mask_region(padding *p, const tc_region *r)
             mask_reduce(p, op);
         else if (op->code == TC_TAKE)
             mask_take(p, op);
+        else if (op->code == TC_HISTOGRAM)
+            mask_histogram(p, op);
         else
             mask_access(p, op);
     }

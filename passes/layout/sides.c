@@ -185,6 +185,14 @@ static void visit_take(tc_sides *s, const tc_op *op)
             join(s, op->out[0], i, op->in[0], i);
 }
 
+/* pad-sides keeps what it adds to the operand from being counted; what it adds
+ * to the result counts numbers that nobody asks for. */
+static void visit_histogram(tc_sides *s, const tc_op *op)
+{
+    (void)sides_of(s, op->in[0]);
+    (void)sides_of(s, op->out[0]);
+}
+
 /* Elements past a side come after all others, or before them: pad-sides makes
  * them neutral then, as far as they are. */
 static void visit_scan(tc_sides *s, const tc_op *op)
@@ -255,6 +263,7 @@ static void (*const visits[TC_OPCODE_COUNT])(tc_sides *, const tc_op *) = {
     [TC_JOIN] = visit_parts,
     [TC_INTERLEAVE] = visit_parts,
     [TC_TAKE] = visit_take,
+    [TC_HISTOGRAM] = visit_histogram,
     [TC_REDUCE] = visit_reduce,
     [TC_SCAN] = visit_scan,
     [TC_FOR] = visit_for,

@@ -64,12 +64,27 @@ static bool is_filling(const tc_region *step, const tc_op *op)
            buffer_of(op->in[0]);
 }
 
+/* One that each step fills anew, and nothing else uses: it is outside of the
+ * loop as a TMA store reads it until the next step fills it (tma-stores). */
+static bool is_filled_anew(const tc_region *step, const tc_op *alloc)
+{
+    bool filled = false;
+    if (alloc->out[0]->type->slots)
+        return false;
+    tc_each_use (u, alloc->out[0]) {
+        if (!tc_ancestor_in(step, u->op))
+            return false;
+        filled |= is_filling(step, u->op);
+    }
+    return filled;
+}
+
 /* Is the buffer used in this step only, by no other step and no other role, or
  * is it a ring that the step fills? */
 static bool is_own(const tc_region *step, const tc_value *v)
 {
     const tc_op *alloc = buffer_of(v);
-    if (!alloc || alloc->parent == step)
+    if (!alloc || alloc->parent == step || is_filled_anew(step, alloc))
         return alloc;
     tc_each_op (op, step)
         if (alloc->out[0]->type->slots && is_filling(step, op) &&

@@ -140,6 +140,7 @@ tc_buffer_use tc_buffer_use_of(const tc_op *op, unsigned i)
                                             : TC_BUFFER_READ;
     case TC_SMEM_TAKE:
     case TC_PRINT: return TC_BUFFER_READ;
+    case TC_SMEM_COUNT: return TC_BUFFER_WRITTEN;
     case TC_MMA:
         return tc_op_int(op, "async") ? TC_BUFFER_READ_FROM_NOW
                                       : TC_BUFFER_READ;
@@ -608,6 +609,8 @@ uint64_t tc_exchange_bytes(tc_context *cx, const tc_op *op)
         tc_layout_conversion(cx, t->layout, op->out[0]->type->layout) ==
             TC_CONVERT_SHARED)
         return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
+    if (op->code == TC_HISTOGRAM && t->layout)
+        return (uint64_t)tc_type_count(op->out[0]->type) * sizeof(int32_t);
     if (op->code == TC_TAKE && t->layout)
         return (uint64_t)tc_type_count(t) * tc_type_bytes(t->elem);
     uint64_t sum = 0;

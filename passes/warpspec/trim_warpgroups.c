@@ -203,7 +203,7 @@ static bool is_by_rows(own *o, tc_region *r)
                     op->code == TC_MMA || op->code == TC_IF ||
                     (is_sync(op) && r->op == o->loop);
         if (tc_op_combines(op) || op->code == TC_CONVERT_LAYOUT ||
-            op->code == TC_TAKE)
+            op->code == TC_TAKE || op->code == TC_HISTOGRAM)
             fits = tc_exchange_bytes(o->env->cx, op) == 0;
         if (op->code == TC_MBARRIER_WAIT)
             fits &= op->in[0]->type->slots > 1;

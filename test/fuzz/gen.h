@@ -76,6 +76,7 @@ void gen_reduce(gen *g);
 void gen_scan(gen *g);
 void gen_sort(gen *g);
 void gen_take(gen *g);
+void gen_histogram(gen *g);
 void gen_argmax(gen *g);
 void gen_dot(gen *g);
 

@@ -291,6 +291,16 @@ void gen_take(gen *g)
     gen_keep(g, v);
 }
 
+/* Of some shape: how many are 0, 1, .., most of them in range. */
+void gen_histogram(gen *g)
+{
+    int side = num_below(&g->rng, 2) ? 8 : 16;
+    value i = index_near(g, tile_shape(g), side);
+    value v = gen_fresh(g, NUM_I32, (shape){1, {side}});
+    gen_line(g, "%s = histogram %s : tile<%d x i32>", v.name, i.name, side);
+    gen_keep(g, v);
+}
+
 /* Position and value of the largest element, the first of equals. */
 void gen_argmax(gen *g)
 {

@@ -176,12 +176,12 @@ static statement_fn *const simple[] = {gen_binary, gen_binary,  gen_binary,
                                        gen_unary,  gen_compare, gen_select,
                                        gen_fma,    gen_cast,    gen_bitcast};
 static statement_fn *const others[] = {
-    gen_binary, gen_unary,  gen_compare,   gen_select, gen_cast,
-    gen_range,  gen_expand, gen_broadcast, gen_trans,  gen_reshape,
-    gen_slice,  gen_join,   gen_reduce,    gen_reduce, gen_argmax,
-    gen_scan,   gen_sort,   gen_take,      gen_dot,    gen_load,
-    gen_gather, gen_call,   gen_store,     gen_rough,  gen_load_windows,
-    gen_stored, gen_stored, gen_print};
+    gen_binary,       gen_unary,  gen_compare,   gen_select,    gen_cast,
+    gen_range,        gen_expand, gen_broadcast, gen_trans,     gen_reshape,
+    gen_slice,        gen_join,   gen_reduce,    gen_reduce,    gen_argmax,
+    gen_scan,         gen_sort,   gen_take,      gen_histogram, gen_dot,
+    gen_load,         gen_gather, gen_call,      gen_store,     gen_rough,
+    gen_load_windows, gen_stored, gen_stored,    gen_print};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions and scans of every kind, axis and type, sorts, and the ops that
- * move elements (trans, expand_dims, broadcast, take, reshape, slice, join,
+ * move elements (trans, expand_dims, broadcast, take, histogram, reshape, slice, join,
  * interleave) of rank 1 to 4, against their definition element by element.
  *
  * All steps of a type make one kernel: step s loads the first elements of
@@ -30,6 +30,7 @@ typedef enum step_kind {
     BROADCAST,
     TAKE,
     TAKE_ONE,
+    HISTOGRAM,
     SLICE,
     JOIN,
     INTERLEAVE
@@ -212,6 +213,18 @@ static void list_parts(plan *p)
         }
 }
 
+/* Of ints: fewer and more counters than elements are different. */
+static void list_histograms(plan *p)
+{
+    static const int sides[] = {1, 8, 40, 200};
+    for (int s = 0; s < NSHAPES && is_int(p->type); s++)
+        for (int i = 0; i < 4; i++) {
+            step t = {.kind = HISTOGRAM, .from = shapes[s]};
+            t.to = (shape){1, {sides[i]}};
+            p->steps[p->nsteps++] = t;
+        }
+}
+
 enum { PAD = 1 };
 
 /* Element i of the indices of take: from -2 to what is 2 too large. */
@@ -314,6 +327,9 @@ static void write_step(FILE *f, const plan *p, int index)
     }
     if (t->kind == TAKE || t->kind == TAKE_ONE)
         write_take(f, t, index);
+    if (t->kind == HISTOGRAM)
+        fprintf(f, "  %%c%d = cast(histogram(%%b%d, tile<%d x i32>), %s)\n",
+                index, index, t->to.side[0], num_name(p->type));
     if (t->kind == SLICE)
         fprintf(f, "  %%c%d = slice %%b%d axis(%d) at(%d) side(%d) step(%d)\n",
                 index, index, t->axis, t->at, t->to.side[t->axis], t->step);
@@ -456,6 +472,15 @@ static double taken(const step *t, const double *in, int index)
     return inside ? in[index_of(t->from, at)] : PAD;
 }
 
+/* i8 wraps. */
+static double counted(const plan *p, const step *t, const double *in, int index)
+{
+    int n = 0;
+    for (int i = 0; i < count_of(t->from); i++)
+        n += in[i] == index;
+    return p->type == NUM_I8 ? (int8_t)n : n;
+}
+
 static double wanted(const plan *p, const step *t, const double *in, int index)
 {
     int to[MAX_RANK + 1] = {0}, at[MAX_RANK + 1] = {0};
@@ -467,6 +492,7 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
     case EXPAND: return in[index];
     case TAKE:
     case TAKE_ONE: return taken(t, in, index);
+    case HISTOGRAM: return counted(p, t, in, index);
     case TRANS:
         for (int i = 0; i < t->from.rank; i++)
             at[t->perm[i]] = to[i];
@@ -491,9 +517,10 @@ static double wanted(const plan *p, const step *t, const double *in, int index)
 static void check_step(const plan *p, int s, const num_tensor *in,
                        const num_tensor *out, run_counts *counts)
 {
-    static const char *const names[] = {
-        "reduce", "scan",        "sort",  "trans", "expand_dims", "broadcast",
-        "take",   "take of one", "slice", "join",  "interleave"};
+    static const char *const names[] = {"reduce", "scan",        "sort",
+                                        "trans",  "expand_dims", "broadcast",
+                                        "take",   "take of one", "histogram",
+                                        "slice",  "join",        "interleave"};
     const step *t = &p->steps[s];
     double *x = num_tensor_read(in);
     char why[128] = "";
@@ -577,6 +604,7 @@ int main(int argc, char **argv)
         run_plan(cx, &p, true, &counts);
         p = (plan){.type = moved[i]};
         list_takes(&p);
+        list_histograms(&p);
         run_plan(cx, &p, true, &counts);
         p = (plan){.type = moved[i]};
         list_parts(&p);

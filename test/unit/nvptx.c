@@ -23,8 +23,8 @@ static bool is_gone(tc_opcode code)
     return (tc_op_infos[code].traits & TC_TERMINATOR) || code == TC_CALL ||
            code == TC_VJP || code == TC_DOT || code == TC_BISECT ||
            code == TC_SORT || code == TC_TAKE || code == TC_BREAK_IF ||
-           code == TC_NUM_SMS || code == TC_WORKSPACE || code == TC_FILL ||
-           code == TC_LAUNCH;
+           code == TC_HISTOGRAM || code == TC_NUM_SMS || code == TC_WORKSPACE ||
+           code == TC_FILL || code == TC_LAUNCH;
 }
 
 START_TEST(every_op_has_an_emitter)

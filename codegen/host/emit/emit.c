@@ -274,6 +274,7 @@ static emit_fn *const emitters[TC_OPCODE_COUNT] = {
     [TC_JOIN] = tc_emit_join,
     [TC_INTERLEAVE] = tc_emit_join,
     [TC_TAKE] = tc_emit_take,
+    [TC_HISTOGRAM] = tc_emit_histogram,
     [TC_REDUCE] = tc_emit_region_reduce,
     [TC_SCAN] = tc_emit_scan,
     [TC_LOAD] = tc_emit_load,

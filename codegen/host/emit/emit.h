@@ -214,6 +214,7 @@ void tc_emit_join(tc_emit *e, tc_op *op);
 LLVMValueRef tc_emit_take_lanes(tc_emit *e, const tc_op *op,
                                 const tc_index *index, LLVMValueRef by);
 void tc_emit_take(tc_emit *e, tc_op *op);
+void tc_emit_histogram(tc_emit *e, tc_op *op);
 void tc_emit_load(tc_emit *e, tc_op *op);
 void tc_emit_store(tc_emit *e, tc_op *op);
 void tc_emit_block_load(tc_emit *e, tc_op *op); /* emit_block.c */

@@ -93,6 +93,7 @@ static bool must_be_root(const tc_op *op)
     case TC_DOT:
     case TC_REDUCE:
     case TC_SCAN:
+    case TC_HISTOGRAM:
     case TC_RESHAPE:
     case TC_ATOMIC:
     case TC_ATOMIC_CAS:
