@@ -26,9 +26,9 @@
  * buffer is awaited one step later. So is that of other stores in an inner
  * loop; if steps may write the same elements, until it has written. If it
  * cannot coexist with the buffers used after the loop, its copies end before
- * them. A tile that a step stores for a product of its own too is copied from the
- * operand's buffer. A store after a `follow` needs a buffer of its own: codegen leaves it
- * to store warps, which wait. Tests:
+ * them. A tile that a step stores for a product of its own too is copied from
+ * the operand's buffer. A store after a `follow` needs a buffer of its own:
+ * codegen leaves it to store warps, which wait. Tests:
  * test/ir/passes/tma-stores.
  */
 #include "passes/epilogue/tma_stores.h"

@@ -363,7 +363,7 @@ static void mask_histogram(padding *p, tc_op *op)
             continue;
         int64_t length = tc_side_of(&p->sides, v, axis)->length;
         tc_builder b = tc_builder_before(op);
-        tc_value *on = mask_along(p, &b, v->type, axis, length);
+        tc_value *on = mask_along(&b, v->type, axis, length);
         tc_value *none = tc_build_int_const(&b, v->type, -1);
         tc_op_set_in(op, 0, tc_build_select(&b, on, v, none));
     }

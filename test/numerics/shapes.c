@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reductions and scans of every kind, axis and type, sorts, and the ops that
- * move elements (trans, expand_dims, broadcast, take, histogram, reshape, slice, join,
- * interleave) of rank 1 to 4, against their definition element by element.
+ * move elements (trans, expand_dims, broadcast, take, histogram, reshape,
+ * slice, join, interleave) of rank 1 to 4, against their definition element by
+ * element.
  *
  * All steps of a type make one kernel: step s loads the first elements of
  * %in, gives them a shape, does one op, and stores the result, flat, to row s

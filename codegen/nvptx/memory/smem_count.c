@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters in a buffer: an atomic an element, by the thread that owns it, of those
- * whose index is inside.
+ * Counters in a buffer: an atomic an element, by the thread that owns it, of
+ * those whose index is inside.
  *
  *   setp.lt.u32 %p, %index, 256;
  *   @%p red.shared.add.u32 [%buffer+4 %index], 1;
