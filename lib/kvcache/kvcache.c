@@ -237,6 +237,9 @@ static struct bindings bindings_of(const struct request *r, tc_arena *arena)
         bind_products(&b, r);
         bind(&b, "V_IN_K", o->v_in_k ? "1" : "0");
         bind(&b, "WHOLE_STEPS", r->choice.has_many_rows ? "1" : "0");
+        bind(&b, "ONCE",
+             r->target && r->target->wgmma && !r->choice.has_many_rows ? "1"
+                                                                       : "0");
         bind(&b, "MERGE", r->plan->merges_apart ? "0" : "1");
         return b;
     }

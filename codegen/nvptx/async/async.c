@@ -27,7 +27,19 @@ typedef struct copy {
     tc_shared_at to;
     LLVMValueRef enabled; /* i1; NULL: always */
     tc_gen_hints hints;
+    LLVMValueRef zero; /* with a policy: unknown_zero */
 } copy;
+
+/* 0, as a value of each thread. ptxas 13.0 may split the address of a copy with
+ * a policy in a part of each thread and one of all, and then encodes an
+ * instruction that an H200 refuses; what this is merged into it does not split. */
+static LLVMValueRef unknown_zero(tc_gen *g)
+{
+    enum { SIGN = 31 };
+    LLVMValueRef lanes_below =
+        tc_gen_pure_asm(g, g->i32, "mov.u32 $0, %lanemask_lt;", "=r", 0, NULL);
+    return LLVMBuildLShr(g->b, lanes_below, tc_gen_i32(g, SIGN), "");
+}
 
 /* One instruction, from the address plus a constant. valid: i1, whether there
  * is anything to read (else zeros are written); NULL: yes. */
@@ -38,6 +50,8 @@ static void copy_vector(copy *c, uint32_t r, LLVMValueRef from,
     unsigned size = c->vector * c->bytes, n = 4;
     LLVMValueRef args[7];
     args[0] = tc_shared_at_get(&c->to, r, &args[1]);
+    if (c->zero)
+        args[0] = LLVMBuildOr(g->b, args[0], c->zero, "");
     args[2] = from;
     args[3] = tc_gen_i32(g, immediate);
     tc_text text = {.arena = g->arena}, constraints = {.arena = g->arena};
@@ -356,6 +370,8 @@ bool tc_nvptx_async_copy(tc_gen *g, const tc_op *op)
               .bytes = tc_type_bytes(op->in[1]->type->elem),
               .vector = 1,
               .hints = tc_gen_hints_of(g, op)};
+    if (c.hints.policy)
+        c.zero = unknown_zero(g);
     c.layout = block ? tc_op_layout(op, "layout") : op->in[0]->type->layout;
     const tc_layout *offsets =
         tc_layout_offsets(g->cx, c.smem->layout, c.layout);
