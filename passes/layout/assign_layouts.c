@@ -275,13 +275,13 @@ static int64_t most_carried(const tc_region *r)
 
 unsigned tc_layout_warps_by_size(const tc_func *f)
 {
-    int64_t most = 1;
+    int64_t largest = 1;
     unsigned warps = TC_DEFAULT_WARPS;
-    find_largest(f->body, &most);
-    most += most_carried(f->body);
-    while (warps < TC_DEFAULT_MAX_WARPS && most / tc_threads(warps) > 32)
+    find_largest(f->body, &largest);
+    int64_t held = largest + most_carried(f->body);
+    while (warps < TC_DEFAULT_MAX_WARPS && held / tc_threads(warps) > 32)
         warps *= 2;
-    while (warps > 1 && most < tc_threads(warps))
+    while (warps > 1 && largest < tc_threads(warps))
         warps /= 2;
     return warps;
 }

@@ -83,8 +83,8 @@ err_has "warning: dot: operand B"
 # What TMA copies is transposed on the way, if it may be.
 expect 0 inspect bytes.tile --target sm_90a --enforce=error
 err_is_empty
-row "5 %b 64x64 f8e4m3 64 B 64 B TMA copy, ring of 4 #swizzle64 -"
-row "transposed on the way: to #swizzle64(order(0, 1)), 16384 bytes, as products take nothing else"
+row "5 %b 64x64 f8e4m3 64 B 64 B TMA copy, ring of 16 #swizzle64 -"
+row "transposed on the way: to #swizzle64(order(0, 1)), 65536 bytes, as products take nothing else"
 row "6 64x64x64 f8e4m3 x f8e4m3 m64k32, async registers K-major K-major only"
 expect 0 inspect bytes.tile --target sm_90a --enforce=off
 row "6 64x64x64 f8e4m3 x f8e4m3 m16n8k32 registers N-major K-major only"
