@@ -32,7 +32,7 @@ typedef struct copy {
 
 /* 0, as a value of each thread. ptxas 13.0 may split the address of a copy with
  * a policy in a part of each thread and one of all, and then encodes an
- * instruction that an H200 refuses; what this is merged into it does not split. */
+ * instruction that GPUs refuse. What this is merged into it does not split. */
 static LLVMValueRef unknown_zero(tc_gen *g)
 {
     enum { SIGN = 31 };
