@@ -6,8 +6,8 @@
  * copies late, early, newest first, at random. For sm_90a 4 to 12 warps, 64
  * rows for each 4, and all ways to share out tiles.
  *
- * Of the schedules with and without swizzles each problem runs half: every
- * number of stages with every number of warps, and both with and without
+ * Each problem runs half of the schedules, for sm_90a where no stages are
+ * given: every number of stages and of warps, and both with and without
  * swizzles; the next problem runs the other half. With --all 1 all of them run,
  * in all orders of copies. NAME: how the names of problems begin.
  *
@@ -90,8 +90,8 @@ static void run_ampere(const problem *p, data *d, unsigned turn,
             }
 }
 
-static void run_hopper(const problem *p, data *d, run_counts *counts,
-                       run_options *o)
+static void run_hopper(const problem *p, data *d, unsigned turn,
+                       run_counts *counts, run_options *o)
 {
     for (unsigned warps = 4; warps <= 12; warps += 4)
         for (unsigned stages = 1; stages <= 4; stages++) {
@@ -102,7 +102,9 @@ static void run_hopper(const problem *p, data *d, run_counts *counts,
                           .target = o->target,
                           .tiles = (tc_tiles)(TC_TILES_NONE + tiles)};
             int most = p->size['W' - 'A'];
-            if (is_wanted(o, warps, stages) && (!most || (int)warps <= most))
+            bool is_its = o->stages || (warps / 4 + stages + turn) % 2 == 0;
+            if ((o->all || is_its) && is_wanted(o, warps, stages) &&
+                (!most || (int)warps <= most))
                 run_schedule(p, &s, d, counts, o);
         }
 }
@@ -123,7 +125,7 @@ static void run_row(const kernel_row *row, unsigned turn, run_counts *counts,
     if (!run_check(counts, problem_data(&p, &d), "%s on the CPU", p.name))
         return;
     if (is_hopper(o))
-        run_hopper(&p, &d, counts, o);
+        run_hopper(&p, &d, turn, counts, o);
     else
         run_ampere(&p, &d, turn, counts, o);
     data_free(&d);
