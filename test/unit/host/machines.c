@@ -187,43 +187,37 @@ START_TEST(out_of_memory)
 END_TEST
 
 /* Passes may have been left out. */
-START_TEST(bisections_have_no_code)
+static void expect_no_code(const char *text, const char *message)
 {
-    static const char text[] =
-        "kernel @k(%starts: tensor<[?] x i32>) grid(1) {\n"
-        "  print \"\", bisect(%starts, range(8))\n"
-        "}\n";
     tc_context *cx = tc_context_new();
     tc_module *m = tc_module_new(cx);
     tc_pass_options none = {0};
     uint32_t source = tc_source_add(cx, "test.tile", text, strlen(text));
     ck_assert(tc_parse(m, source) && tc_run_pipeline(m, "inline", &none));
     ck_assert_ptr_null(tc_host_compile(m->first, NULL));
-    ck_assert_str_eq(cx->diags->message,
-                     "@k: has a bisect, for which the CPU target has no code: "
-                     "run expand-bisections before");
+    ck_assert_str_eq(cx->diags->message, message);
     tc_module_free(m);
     tc_context_free(cx);
+}
+
+START_TEST(bisections_have_no_code)
+{
+    expect_no_code("kernel @k(%starts: tensor<[?] x i32>) grid(1) {\n"
+                   "  print \"\", bisect(%starts, range(8))\n"
+                   "}\n",
+                   "@k: has a bisect, for which the CPU target has no code: "
+                   "run expand-bisections before");
 }
 END_TEST
 
 START_TEST(storage_types_have_no_code)
 {
-    static const char text[] = "kernel @k(%x: tensor<[?] x u8>) grid(1) {\n"
-                               "  print \"\", cast(load(%x[0 +: 8]), i32)\n"
-                               "}\n";
-    tc_context *cx = tc_context_new();
-    tc_module *m = tc_module_new(cx);
-    tc_pass_options none = {0};
-    uint32_t source = tc_source_add(cx, "test.tile", text, strlen(text));
-    ck_assert(tc_parse(m, source) && tc_run_pipeline(m, "inline", &none));
-    ck_assert_ptr_null(tc_host_compile(m->first, NULL));
-    ck_assert_str_eq(cx->diags->message,
-                     "block: block_ptr<8 x u8>, of a storage type: code for "
-                     "the CPU takes the ints that hold its codes, "
-                     "`lower-storage` comes first");
-    tc_module_free(m);
-    tc_context_free(cx);
+    expect_no_code("kernel @k(%x: tensor<[?] x u8>) grid(1) {\n"
+                   "  print \"\", cast(load(%x[0 +: 8]), i32)\n"
+                   "}\n",
+                   "block: block_ptr<8 x u8>, of a storage type: code for the "
+                   "CPU takes the ints that hold its codes, `lower-storage` "
+                   "comes first");
 }
 END_TEST
 
