@@ -229,10 +229,11 @@ const char *tc_raster_word(tc_raster r);
 tc_raster tc_raster_parse(const char *word);
 
 /* Programs that share the loop of a tile (passes/persistent/split_k.c):
- * split(4), split(auto). */
-enum { TC_MAX_SPLIT = 64, TC_SPLIT_AUTO = TC_MAX_SPLIT + 1 };
+ * split(4), split(stream), split(auto). */
+enum { TC_MAX_SPLIT = 64, TC_SPLIT_STREAM = TC_MAX_SPLIT + 1, TC_SPLIT_AUTO };
 /* 0: it is none of them. */
 unsigned tc_split_parse(const char *word);
+const char *tc_split_word(tc_arena *a, unsigned split);
 
 /* Of a clause profile(n): a power of two. */
 enum { TC_MIN_PROFILE = 64, TC_MAX_PROFILE = 16384 };

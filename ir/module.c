@@ -158,9 +158,18 @@ unsigned tc_split_parse(const char *word)
     char *end;
     if (strcmp(word, "auto") == 0)
         return TC_SPLIT_AUTO;
+    if (strcmp(word, "stream") == 0)
+        return TC_SPLIT_STREAM;
     unsigned long n = strtoul(word, &end, 10);
     bool fits = *word >= '1' && *word <= '9' && !*end && n <= TC_MAX_SPLIT;
     return fits ? (unsigned)n : 0;
+}
+
+const char *tc_split_word(tc_arena *a, unsigned split)
+{
+    return split == TC_SPLIT_AUTO     ? "auto"
+           : split == TC_SPLIT_STREAM ? "stream"
+                                      : tc_arena_printf(a, "%u", split);
 }
 
 tc_region *tc_region_new(tc_func *f, tc_op *owner)

@@ -299,7 +299,7 @@ static bool parse_raster(tc_parser *p, tc_func *f)
            parse_count(p, "raster", TC_MAX_RASTER_ROWS, &f->raster_rows);
 }
 
-/* split(4), split(auto) */
+/* split(4), split(stream), split(auto) */
 static bool parse_split(tc_parser *p, tc_func *f)
 {
     if (!tc_parser_accept_word(p, "split"))
@@ -309,7 +309,7 @@ static bool parse_split(tc_parser *p, tc_func *f)
     f->split = tc_split_parse(tc_parser_text(p, tc_parser_peek(p, 0)));
     if (!f->split)
         return tc_error(p->cx, tc_parser_loc(p),
-                        "split: expected auto, or 1 to %d pieces",
+                        "split: expected auto, stream, or 1 to %d pieces",
                         TC_MAX_SPLIT);
     p->at++;
     return tc_parser_expect(p, TC_TOKEN_RPAREN);

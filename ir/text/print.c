@@ -205,10 +205,9 @@ static void print_func(tc_printer *p)
     if (f->raster == TC_RASTER_GROUPED)
         tc_text_printf(p->out, ", %u", f->raster_rows);
     tc_text_add(p->out, f->raster ? ")" : "");
-    if (f->split == TC_SPLIT_AUTO)
-        tc_text_add(p->out, " split(auto)");
-    else if (f->split)
-        tc_text_printf(p->out, " split(%u)", f->split);
+    if (f->split)
+        tc_text_printf(p->out, " split(%s)",
+                       tc_split_word(p->out->arena, f->split));
     if (f->profile)
         tc_text_printf(p->out, " profile(%u)", f->profile);
     tc_text_add(p->out, f->early ? " early" : "");

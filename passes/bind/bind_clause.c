@@ -63,9 +63,9 @@ static bool bind_split(const clause *c)
 {
     unsigned n = tc_split_parse(c->word);
     if (!n)
-        return refuse(c,
-                      tc_arena_printf(&c->cx->diag_arena,
-                                      "auto, or 1 to %d pieces", TC_MAX_SPLIT));
+        return refuse(c, tc_arena_printf(&c->cx->diag_arena,
+                                         "auto, stream, or 1 to %d pieces",
+                                         TC_MAX_SPLIT));
     if (!c->kernel->split)
         c->kernel->split = n;
     return true;
@@ -99,8 +99,9 @@ bool tc_bind_clause(tc_func *kernel, tc_loc loc, const tc_binding *given)
     tc_raster raster = tc_raster_parse(c.word);
     if (strcmp(c.name, "kernel.raster") != 0 || !raster ||
         raster == TC_RASTER_GROUPED)
-        return refuse(&c, "kernel.raster=plain, ascending or descending, "
-                          "kernel.split=N or auto, or kernel.profile=N");
+        return refuse(&c,
+                      "kernel.raster=plain, ascending or descending, "
+                      "kernel.split=N, stream or auto, or kernel.profile=N");
     if (!kernel->raster)
         kernel->raster = raster;
     return true;

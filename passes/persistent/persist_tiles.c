@@ -138,27 +138,6 @@ static void erase_unused(tc_region *r)
     }
 }
 
-/* Computes the axes of the grid at the body's begin. */
-static void clone_sizes(struct persist *s, tc_builder *b)
-{
-    tc_func *f = s->f;
-    const tc_op *yield = tc_region_terminator(f->grid);
-    for (unsigned i = 0; i < f->grid->nargs; i++)
-        f->grid->args[i]->data = f->body->args[i];
-    tc_each_op (op, f->grid)
-        for (unsigned i = 0; i < op->nout; i++)
-            op->out[i]->data = NULL;
-    tc_each_op (op, f->grid)
-        if (tc_op_is_pure(op) && op != yield)
-            insert(b, tc_op_clone(f, op));
-    for (unsigned i = 0; i < yield->nin; i++)
-        s->order.sizes[i] = yield->in[i]->data;
-    tc_value *total = s->order.sizes[0];
-    for (unsigned i = 1; i < yield->nin; i++)
-        total = tc_build_binary(b, TC_MUL, total, s->order.sizes[i]);
-    s->order.total = total;
-}
-
 /* ---- The loop ---- */
 
 /* Moves `first` and all ops after it, without the terminator, to the end of the
@@ -172,49 +151,6 @@ static void move_body(tc_region *to, tc_op *first)
     }
 }
 
-static tc_value *size_along(struct persist *s, const tc_op *op, unsigned axis)
-{
-    tc_builder b = tc_builder_before((tc_op *)op);
-    return axis < s->order.naxes ? s->order.sizes[axis]
-                                 : tc_build_int(&b, op->out[0]->type, 1);
-}
-
-/* Ops that name the program (program_id, print): they get the tile's
- * indices. */
-static void name_program(struct persist *s, tc_op *op,
-                         tc_value *const ids[TC_GRID_AXES])
-{
-    unsigned n = op->nin + TC_GRID_AXES;
-    tc_value **in = tc_arena_array(s->env->scratch, tc_value *, n);
-    for (unsigned i = 0; i < op->nin; i++)
-        in[i] = op->in[i];
-    for (unsigned i = 0; i < TC_GRID_AXES; i++)
-        in[op->nin + i] = ids[i];
-    tc_builder b = tc_builder_before(op);
-    tc_op *now = tc_build_effect(&b, op->code, n, in);
-    for (unsigned i = 0; i < tc_op_nattrs(op->code); i++)
-        now->attrs[i] = op->attrs[i];
-    tc_op_set_attr(now, "of_program", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_op_erase(op);
-}
-
-static void replace_ids(struct persist *s, tc_region *r,
-                        tc_value *const ids[TC_GRID_AXES])
-{
-    tc_each_nested_first (op, r) {
-        bool is_id = op->code == TC_PROGRAM_ID;
-        if (op->code == TC_ASSERT || op->code == TC_PRINT)
-            name_program(s, op, ids);
-        if (!is_id && op->code != TC_NUM_PROGRAMS)
-            continue;
-        unsigned axis = (unsigned)tc_op_int(op, "axis");
-        tc_value *with = is_id ? ids[axis] : size_along(s, op, axis);
-        with->name = with->name ? with->name : op->out[0]->name;
-        tc_value_replace(op->out[0], with);
-        tc_op_erase(op);
-    }
-}
-
 /* Moves the kernel's body to the end of the region, as the work on one tile. */
 static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
 {
@@ -222,7 +158,7 @@ static void fill(struct persist *s, tc_region *r, tc_value *tile, tc_op *first)
     tc_builder b = tc_builder_at_end(r, first->loc);
     tc_tile_order_decode(&b, &s->order, tile, ids);
     move_body(r, first);
-    replace_ids(s, r, ids);
+    tc_tile_name_ids(r, &s->order, ids, NULL);
     erase_unused(r);
 }
 
@@ -270,7 +206,7 @@ static void change_body(struct persist *s)
     tc_op *first = s->f->body->first;
     tc_builder b = tc_builder_before(first);
     b.loc = s->f->loc;
-    clone_sizes(s, &b);
+    tc_tile_order_sizes(&b, &s->order);
     tc_tile_order_prepare(&b, &s->order, &s->work);
     if (s->f->tiles == TC_TILES_DYNAMIC)
         fetch(s, &b, first);
@@ -281,13 +217,14 @@ static void change_body(struct persist *s)
 
 /* ---- A program a tile ---- */
 
-static void rename_first(struct persist *s, tc_region *r, const tc_op *own,
+/* Asserts and prints have an index along each axis, the others that of axis 0.
+ */
+static void rename_first(tc_region *r, const tc_op *own,
                          tc_value *const ids[TC_GRID_AXES])
 {
     tc_each_nested_first (op, r) {
-        if ((op->code == TC_ASSERT || op->code == TC_PRINT) &&
-            !tc_op_int(op, "of_program"))
-            name_program(s, op, ids);
+        if (tc_tile_name_op(op, ids))
+            continue;
         if (op->code == TC_PROGRAM_ID && tc_op_int(op, "axis") == 0 &&
             op != own) {
             ids[0]->name = ids[0]->name ? ids[0]->name : op->out[0]->name;
@@ -311,7 +248,7 @@ static tc_change begin_with_last(struct persist *s)
     tc_value *ids[] = {tc_build_binary(&b, TC_SUB, last, own),
                        tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 1),
                        tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 2)};
-    rename_first(s, f->body, own->def, ids);
+    rename_first(f->body, own->def, ids);
     erase_unused(f->body);
     tc_remark(s->env->cx, f->loc, pass,
               "@%s: programs begin with the last along axis 0, whose loops "

@@ -56,6 +56,16 @@ void tc_tile_order_prepare(tc_builder *b, tc_tile_order *o,
 /* The indices of tile t. Axes that the grid does not have are 0. */
 void tc_tile_order_decode(tc_builder *b, const tc_tile_order *o, tc_value *t,
                           tc_value *ids[TC_GRID_AXES]);
+/* tile_program.c: the grid's axes, computed at the cursor in the kernel's body,
+ * as sizes and total of the order. */
+void tc_tile_order_sizes(tc_builder *b, tc_tile_order *o);
+/* The region's ops are the work on the tile of these indices: program_id and
+ * num_programs become indices and sizes, but for `own`. */
+void tc_tile_name_ids(tc_region *r, const tc_tile_order *o,
+                      tc_value *const ids[TC_GRID_AXES], const tc_op *own);
+/* An op that reports the program (assert, print; no other op changes) gets the
+ * tile's indices. `op` may be erased. */
+bool tc_tile_name_op(tc_op *op, tc_value *const ids[TC_GRID_AXES]);
 /* For remarks. */
 const char *tc_tile_order_name(const tc_tile_order *o);
 

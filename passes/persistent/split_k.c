@@ -33,7 +33,8 @@
  *     after
  *   }
  *
- * With split(auto) the plan computes the number of pieces from the sizes of the
+ * split(stream) deals equal shares of all steps instead (stream_k.c). With
+ * split(auto) the plan computes the number of pieces from the sizes of the
  * launch (split_k_pieces.c), and launches the kernel as it was if that is 1.
  * Tests: test/ir/passes/split-k, test/machine/split_k.py.
  */
@@ -47,12 +48,6 @@
 #include <string.h>
 
 static const char split_clause[] = "kernel.split";
-
-struct split {
-    tc_pass_env *env;
-    tc_func *kernel;
-    unsigned pieces; /* or TC_SPLIT_AUTO */
-};
 
 /* ---- The loop ---- */
 
@@ -68,7 +63,7 @@ static tc_op *next_loop(tc_op *op)
     return op;
 }
 
-static tc_op *loop_of(const tc_func *f)
+tc_op *tc_split_loop(const tc_func *f)
 {
     return next_loop(f->body->first);
 }
@@ -124,11 +119,16 @@ static bool is_given(const tc_value *v, unsigned depth)
     return true;
 }
 
-/* Why programs cannot share its loop; NULL: they can. With `computed` the
- * number of pieces must follow from the launch's sizes. */
-static const char *why_not_split(const tc_func *f, bool computed)
+/* Must the launch's sizes say how many steps the loop has? */
+static bool is_computed(unsigned pieces)
 {
-    const tc_op *loop = loop_of(f);
+    return pieces == TC_SPLIT_AUTO || pieces == TC_SPLIT_STREAM;
+}
+
+/* Why programs cannot share its loop so; NULL: they can. */
+static const char *why_not_split(const tc_func *f, unsigned pieces)
+{
+    const tc_op *loop = tc_split_loop(f);
     const tc_op *yield = f->grid ? tc_region_terminator(f->grid) : NULL;
     if (!loop)
         return "no loop of its body holds a product";
@@ -144,16 +144,16 @@ static const char *why_not_split(const tc_func *f, bool computed)
     for (const tc_op *op = f->body->first; op != loop; op = op->next)
         if (tc_op_any(op, has_effect))
             return "something has an effect before its loop";
-    for (unsigned i = 0; computed && i < 3; i++)
+    for (unsigned i = 0; is_computed(pieces) && i < 3; i++)
         if (!is_given(loop->in[i], 0))
             return "the launch's sizes do not say how many steps its loop has";
-    return NULL;
+    return pieces == TC_SPLIT_STREAM ? tc_why_not_stream(f) : NULL;
 }
 
 /* ---- What is asked for ---- */
 
 /* What the kernel's text or the bindings ask for: a number of pieces,
- * TC_SPLIT_AUTO, or 0, none. */
+ * TC_SPLIT_STREAM, TC_SPLIT_AUTO, or 0, none. */
 static unsigned split_asked(const tc_func *f, const tc_binding *bindings,
                             unsigned nbindings)
 {
@@ -167,252 +167,22 @@ bool tc_splits(const tc_func *f, const tc_binding *bindings, unsigned nbindings)
 {
     unsigned asked = split_asked(f, bindings, nbindings);
     return f->is_kernel && asked &&
-           (asked != TC_SPLIT_AUTO || !why_not_split(f, true));
-}
-
-/* ---- Values ---- */
-
-static const tc_type *i32_of(const tc_builder *b)
-{
-    return tc_type_scalar(b->func->module->cx, TC_I32);
-}
-
-static tc_value *build_dim(tc_builder *b, const tc_dim *d)
-{
-    tc_op *op = tc_op_new(b->func, TC_DIM, b->loc, 0, NULL, 0);
-    tc_op_set_dims(op, "value", 1, &d);
-    return tc_build_op(b, op, NULL);
-}
-
-/* x / y, rounded up; neither is negative. */
-static tc_value *build_parts_of(tc_builder *b, tc_value *x, tc_value *y)
-{
-    tc_value *less = tc_build_with(b, TC_SUB, y, 1);
-    return tc_build_binary(b, TC_DIV, tc_build_binary(b, TC_ADD, x, less), y);
-}
-
-/* Steps of a loop from lo to hi. */
-static tc_value *build_steps(tc_builder *b, tc_value *const in[3])
-{
-    tc_value *n = tc_build_binary(b, TC_SUB, in[1], in[0]);
-    n = tc_build_with(b, TC_MAX, n, 0);
-    return build_parts_of(b, n, in[2]);
-}
-
-/* Of this program among those of the grid's first n axes, and how many they
- * are. */
-static tc_value *build_tile(tc_builder *b, unsigned n, tc_value **tiles)
-{
-    tc_value *at = tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", 0);
-    *tiles = tc_build_at(b, TC_NUM_PROGRAMS, NULL, "axis", 0);
-    for (unsigned i = 1; i < n; i++) {
-        tc_value *more = tc_build_binary(
-            b, TC_MUL, tc_build_at(b, TC_PROGRAM_ID, NULL, "axis", i), *tiles);
-        at = tc_build_binary(b, TC_ADD, at, more);
-        *tiles =
-            tc_build_binary(b, TC_MUL, *tiles,
-                            tc_build_at(b, TC_NUM_PROGRAMS, NULL, "axis", i));
-    }
-    return at;
-}
-
-/* The rows of `parts` that hold a piece of the sum `type`. */
-static tc_value *build_window(tc_builder *b, tc_value *parts,
-                              const tc_type *type, tc_value *piece,
-                              tc_value *tiles, tc_value *tile)
-{
-    tc_value *at = tc_build_binary(b, TC_MUL, piece, tiles);
-    at = tc_build_binary(b, TC_ADD, at, tile);
-    at = tc_build_binary(b, TC_MUL, at, build_dim(b, type->dims[0]));
-    tc_value *in[] = {parts, at, tc_build_int(b, i32_of(b), 0)};
-    tc_op *block = tc_op_new(b->func, TC_BLOCK, b->loc, 3, in, 0);
-    tc_op_set_dims(block, "sides", 2, type->dims);
-    return tc_build_op(b, block, NULL);
-}
-
-/* ---- The kernels ---- */
-
-static const char *free_name(struct split *s, const char *suffix)
-{
-    tc_module *m = s->kernel->module;
-    const char *name =
-        tc_arena_printf(&m->arena, "%s_%s", s->kernel->name, suffix);
-    while (tc_func_find(m, name))
-        name = tc_arena_printf(&m->arena, "%s_", name);
-    return name;
-}
-
-static unsigned naxes_of(const tc_func *f)
-{
-    return tc_region_terminator(f->grid)->nin;
-}
-
-static tc_value *add_arg(tc_func *f, const tc_type *type, const char *name)
-{
-    if (f->grid)
-        tc_region_add_arg(f->grid, type, name, f->loc);
-    return tc_region_add_arg(f->body, type, name, f->loc);
-}
-
-static const tc_type *parts_type(tc_context *cx)
-{
-    const tc_dim *any[2] = {NULL, NULL};
-    return tc_type_shaped(cx, TC_TENSOR, 2, any, tc_type_scalar(cx, TC_F32));
-}
-
-/* A copy with %pieces and %parts. The first of these arguments is *own. */
-static tc_func *copy_of(struct split *s, const char *suffix, unsigned *own)
-{
-    tc_context *cx = s->env->cx;
-    tc_func *f = tc_func_clone(s->kernel, free_name(s, suffix));
-    unsigned n = loop_of(f)->nout;
-    tc_func_append(f->module, f);
-    f->split = 0;
-    *own = f->body->nargs;
-    add_arg(f, tc_type_scalar(cx, TC_I32), "pieces");
-    for (unsigned i = 0; i < n; i++)
-        add_arg(f, parts_type(cx),
-                n == 1 ? "parts"
-                       : tc_arena_printf(&f->module->arena, "parts%u", i));
-    return f;
-}
-
-/* The steps that the piece has, and 0 as the beginning of its sums. */
-static void narrow_loop(tc_op *loop, tc_value *piece, tc_value *pieces)
-{
-    tc_builder b = tc_builder_before(loop);
-    const tc_type *t = loop->in[0]->type;
-    tc_value *steps = build_steps(&b, loop->in);
-    piece = tc_build_cast(&b, piece, t->kind);
-    pieces = tc_build_cast(&b, pieces, t->kind);
-    tc_value *share = build_parts_of(&b, steps, pieces);
-    tc_value *first = tc_build_binary(
-        &b, TC_MIN, tc_build_binary(&b, TC_MUL, piece, share), steps);
-    tc_value *last = tc_build_binary(
-        &b, TC_MIN, tc_build_binary(&b, TC_ADD, first, share), steps);
-    tc_value *lo = loop->in[0], *ends[] = {first, last};
-    for (unsigned i = 0; i < 2; i++)
-        ends[i] = tc_build_binary(
-            &b, TC_ADD, lo, tc_build_binary(&b, TC_MUL, ends[i], loop->in[2]));
-    tc_op_set_in(loop, 0, ends[0]);
-    tc_op_set_in(loop, 1, tc_build_binary(&b, TC_MIN, ends[1], loop->in[1]));
-    for (unsigned i = 0; i < loop->nout; i++)
-        tc_op_set_in(loop, 3 + i,
-                     tc_build_const(&b, loop->out[i]->type, (tc_scalar){0}));
-}
-
-static void erase_after(tc_op *loop)
-{
-    tc_region *r = loop->parent;
-    tc_op *end = tc_region_terminator(r);
-    for (tc_op *op = end ? end->prev : r->last, *prev; op != loop; op = prev) {
-        prev = op->prev;
-        tc_op_erase(op);
-    }
-}
-
-static void add_axis(tc_func *f, tc_value *n)
-{
-    tc_op *yield = tc_region_terminator(f->grid);
-    tc_value *in[TC_GRID_AXES];
-    tc_builder b = tc_builder_before(yield);
-    for (unsigned i = 0; i < yield->nin; i++)
-        in[i] = yield->in[i];
-    in[yield->nin] = n;
-    tc_build_yield(&b, yield->nin + 1, in);
-    tc_op_erase(yield);
-}
-
-static tc_func *make_parts(struct split *s)
-{
-    unsigned own, axis = naxes_of(s->kernel);
-    tc_func *f = copy_of(s, "parts", &own);
-    tc_op *loop = loop_of(f);
-    tc_builder b = tc_builder_before(loop);
-    tc_value *tiles,
-        *piece = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", axis);
-    tc_value *const *args = &f->body->args[own];
-    piece->name = "piece";
-    erase_after(loop);
-    narrow_loop(loop, piece, args[0]);
-    b = (tc_builder){
-        .func = f, .region = f->body, .before = loop->next, .loc = loop->loc};
-    tc_value *tile = build_tile(&b, axis, &tiles);
-    for (unsigned i = 0; i < loop->nout; i++) {
-        tc_value *in[] = {build_window(&b, args[1 + i], loop->out[i]->type,
-                                       piece, tiles, tile),
-                          loop->out[i]};
-        tc_build_effect(&b, TC_STORE, 2, in);
-    }
-    add_axis(f, f->grid->args[own]);
-    /* Several on an SM if they fit, and the next kernel starts meanwhile. */
-    f->tiles = f->tiles ? f->tiles : TC_TILES_NONE;
-    f->early = true;
-    return f;
-}
-
-/* The sums of the pieces, in their order, in place of the loop. */
-static void add_parts(tc_op *loop, tc_value *const *args, unsigned naxes)
-{
-    tc_builder b = tc_builder_before(loop);
-    const tc_type *i32 = i32_of(&b);
-    tc_arena *a = &b.func->module->arena;
-    unsigned n = loop->nout;
-    tc_value *tiles, *tile = build_tile(&b, naxes, &tiles);
-    tc_value **in = tc_arena_array(a, tc_value *, 3 + n);
-    const tc_type **types = tc_arena_array(a, const tc_type *, n);
-    in[0] = tc_build_int(&b, i32, 0);
-    in[1] = args[0];
-    in[2] = tc_build_int(&b, i32, 1);
-    for (unsigned i = 0; i < n; i++) {
-        in[3 + i] = loop->in[3 + i];
-        types[i] = loop->out[i]->type;
-    }
-    tc_op *merge = tc_op_new(b.func, TC_FOR, b.loc, 3 + n, in, 1);
-    tc_region *step = merge->regions[0];
-    tc_value *piece = tc_region_add_arg(step, i32, "piece", b.loc);
-    for (unsigned i = 0; i < n; i++)
-        tc_region_add_arg(step, types[i], loop->regions[0]->args[1 + i]->name,
-                          b.loc);
-    tc_op_set_results(merge, n, types);
-    tc_op_insert(merge, b.region, b.before);
-    tc_builder at = tc_builder_at_end(step, b.loc);
-    tc_value **sums = tc_arena_array(a, tc_value *, n);
-    for (unsigned i = 0; i < n; i++) {
-        tc_value *window =
-            build_window(&at, args[1 + i], types[i], piece, tiles, tile);
-        tc_value *part = tc_build(&at, TC_LOAD, 1, &window, NULL);
-        sums[i] = tc_build_binary(&at, TC_ADD, step->args[1 + i], part);
-    }
-    tc_build_yield(&at, n, sums);
-    for (unsigned i = 0; i < n; i++) {
-        merge->out[i]->name = loop->out[i]->name;
-        tc_value_replace(loop->out[i], merge->out[i]);
-    }
-    tc_op_erase(loop);
-}
-
-static tc_func *make_merge(struct split *s)
-{
-    unsigned own;
-    tc_func *f = copy_of(s, "merge", &own);
-    add_parts(loop_of(f), &f->body->args[own], naxes_of(f));
-    f->tiles = TC_TILES_ANY;
-    f->raster = TC_RASTER_ANY;
-    f->early = true;
-    return f;
+           (asked != TC_SPLIT_AUTO || !why_not_split(f, TC_SPLIT_AUTO));
 }
 
 /* ---- The plan ---- */
 
-static void build_launch(tc_builder *b, const tc_func *kernel, unsigned n,
-                         tc_value *const *in)
+void tc_split_build_launch(tc_builder *b, const tc_func *kernel, unsigned n,
+                           tc_value *const *more)
 {
-    tc_op *op = tc_op_new(b->func, TC_LAUNCH, b->loc, n, in, 0);
+    tc_arena *a = &b->func->module->arena;
+    const tc_region *body = b->func->body;
+    tc_value **in = tc_arena_array(a, tc_value *, body->nargs + n);
+    memcpy(in, body->args, body->nargs * sizeof *in);
+    memcpy(in + body->nargs, more, n * sizeof *in);
+    tc_op *op = tc_op_new(b->func, TC_LAUNCH, b->loc, body->nargs + n, in, 0);
     tc_op_set_results(op, 0, NULL);
-    tc_op_set_word(
-        op, "callee",
-        tc_arena_printf(&b->func->module->arena, "@%s", kernel->name));
+    tc_op_set_word(op, "callee", tc_arena_printf(a, "@%s", kernel->name));
     tc_op_insert(op, b->region, b->before);
 }
 
@@ -433,73 +203,59 @@ static tc_value *build_tiles(tc_builder *b, tc_func *kernel)
     return n;
 }
 
-/* A scalar of the kernel's body that is_given, in the plan. */
-static tc_value *build_given(tc_builder *b, tc_value *v)
+/* Of the kernel's loop, in the plan. */
+static tc_value *build_loop_steps(tc_split *s, tc_builder *b)
 {
-    if (v->data)
-        return v->data;
-    if (!v->def)
-        return v->data = b->func->body->args[v->index];
-    for (unsigned i = 0; i < v->def->nin; i++)
-        build_given(b, v->def->in[i]);
-    tc_op_insert(tc_op_clone(b->func, v->def), b->region, b->before);
-    return v->data;
-}
-
-static tc_value *build_pieces(struct split *s, tc_builder *b, tc_value *tiles)
-{
-    const tc_op *loop = loop_of(s->kernel);
+    const tc_op *loop = tc_split_loop(s->kernel);
     tc_value *in[3];
-    if (s->pieces != TC_SPLIT_AUTO)
-        return tc_build_int(b, tiles->type, s->pieces);
     tc_region_clear_data(s->kernel->body);
     for (unsigned i = 0; i < 3; i++)
-        in[i] = build_given(b, loop->in[i]);
+        in[i] = tc_split_build_given(b, loop->in[i]);
     tc_region_clear_data(s->kernel->body);
-    tc_value *steps = tc_build_cast(b, build_steps(b, in), tiles->type->kind);
-    return tc_build_pieces(b, s->kernel, s->env, loop, tiles, steps);
+    return tc_build_cast(b, tc_split_build_steps(b, in), TC_I32);
+}
+
+void tc_split_build_parts(tc_builder *b, const tc_op *loop, tc_value *n,
+                          tc_value **parts)
+{
+    for (unsigned i = 0; i < loop->nout; i++) {
+        const tc_type *t = loop->out[i]->type;
+        tc_value *rows = tc_split_build_dim(b, t->dims[0]);
+        tc_value *sizes[] = {tc_build_binary(b, TC_MUL, n, rows),
+                             tc_split_build_dim(b, t->dims[1])};
+        parts[i] = tc_build(b, TC_WORKSPACE, 2, sizes,
+                            tc_split_parts_type(b->func->module->cx));
+        parts[i]->name = "parts";
+    }
 }
 
 /* Workspace for the sums, then both kernels. */
-static void build_both(tc_builder *b, struct split *s, tc_value *tiles,
-                       tc_value *pieces)
+static void build_pieces(tc_builder *b, tc_split *s, tc_value *tiles,
+                         tc_value *pieces)
 {
-    const tc_op *loop = loop_of(s->kernel);
-    tc_region *body = b->func->body;
-    unsigned n = body->nargs;
+    const tc_op *loop = tc_split_loop(s->kernel);
     tc_value **in =
-        tc_arena_array(&b->func->module->arena, tc_value *, n + 1 + loop->nout);
-    memcpy(in, body->args, n * sizeof *in);
-    in[n] = pieces;
-    tc_value *parts = tc_build_binary(b, TC_MUL, tiles, pieces);
-    for (unsigned i = 0; i < loop->nout; i++) {
-        const tc_type *t = loop->out[i]->type;
-        tc_value *sizes[] = {
-            tc_build_binary(b, TC_MUL, parts, build_dim(b, t->dims[0])),
-            build_dim(b, t->dims[1])};
-        in[n + 1 + i] =
-            tc_build(b, TC_WORKSPACE, 2, sizes, parts_type(s->env->cx));
-        in[n + 1 + i]->name = "parts";
-    }
-    n += 1 + loop->nout;
-    build_launch(b, make_parts(s), n, in);
-    build_launch(b, make_merge(s), n, in);
+        tc_arena_array(&b->func->module->arena, tc_value *, 1 + loop->nout);
+    in[0] = pieces;
+    tc_split_build_parts(b, loop, tc_build_binary(b, TC_MUL, tiles, pieces),
+                         in + 1);
+    tc_split_build_launch(b, tc_split_make_parts(s), 1 + loop->nout, in);
+    tc_split_build_launch(b, tc_split_make_merge(s), 1 + loop->nout, in);
 }
 
-/* if more than one piece { .. } else { the kernel as it was } */
-static void build_choice(tc_builder *b, struct split *s, tc_func *whole,
-                         tc_value *tiles, tc_value *pieces)
+/* if pieces > 1 { pieces } else { the kernel as it was } */
+static void build_choice(tc_builder *b, tc_split *s, const tc_split_launch *l,
+                         tc_value *pieces)
 {
-    tc_value *more =
-        tc_build_cmp(b, "gt", pieces, tc_build_int(b, pieces->type, 1));
-    tc_op *choice = tc_op_new(b->func, TC_IF, b->loc, 1, &more, 2);
-    tc_op_set_results(choice, 0, NULL);
-    tc_op_insert(choice, b->region, b->before);
+    tc_func *whole = tc_func_clone(s->kernel, tc_split_free_name(s, "whole"));
+    tc_func_append(s->kernel->module, whole);
+    tc_value *one = tc_build_int(b, pieces->type, 1);
+    tc_op *choice = tc_build_if(b, tc_build_cmp(b, "gt", pieces, one), 0, NULL);
     tc_builder yes = tc_builder_at_end(choice->regions[0], b->loc);
     tc_builder no = tc_builder_at_end(choice->regions[1], b->loc);
-    build_both(&yes, s, tiles, pieces);
+    build_pieces(&yes, s, l->tiles, pieces);
     tc_build_yield(&yes, 0, NULL);
-    build_launch(&no, whole, b->func->body->nargs, b->func->body->args);
+    tc_split_build_launch(&no, whole, 0, NULL);
     tc_build_yield(&no, 0, NULL);
 }
 
@@ -516,20 +272,26 @@ static tc_func *new_plan(tc_func *kernel)
     return plan;
 }
 
-static void make_plan(struct split *s)
+static void make_plan(tc_split *s)
 {
     tc_func *kernel = s->kernel, *plan = new_plan(kernel);
     tc_builder b = tc_builder_at_end(plan->body, kernel->loc);
-    tc_value *tiles = build_tiles(&b, kernel);
-    tc_value *pieces = build_pieces(s, &b, tiles);
-    pieces->name = pieces->name ? pieces->name : "pieces";
+    tc_split_launch l = {.tiles = build_tiles(&b, kernel)};
+    if (is_computed(s->pieces))
+        l.steps = build_loop_steps(s, &b);
     kernel->split = 0;
-    if (s->pieces == TC_SPLIT_AUTO) {
-        tc_func *whole = tc_func_clone(kernel, free_name(s, "whole"));
-        tc_func_append(kernel->module, whole);
-        build_choice(&b, s, whole, tiles, pieces);
+    if (s->pieces == TC_SPLIT_STREAM) {
+        tc_build_stream(&b, s, &l);
     } else {
-        build_both(&b, s, tiles, pieces);
+        bool is_auto = s->pieces == TC_SPLIT_AUTO;
+        tc_value *pieces = is_auto ? tc_build_pieces(&b, kernel, s->env,
+                                                     tc_split_loop(kernel), &l)
+                                   : tc_build_int(&b, l.tiles->type, s->pieces);
+        pieces->name = pieces->name ? pieces->name : "pieces";
+        if (is_auto)
+            build_choice(&b, s, &l, pieces);
+        else
+            build_pieces(&b, s, l.tiles, pieces);
     }
     b = tc_builder_at_end(plan->body, kernel->loc);
     tc_build_effect(&b, TC_RETURN, 0, NULL);
@@ -567,20 +329,17 @@ static tc_func *find_kernel(const tc_module *m, const char *name)
 tc_change tc_pass_split_k(tc_module *m, tc_pass_env *env)
 {
     const tc_pass_options *o = env->options;
-    struct split s = {.env = env, .kernel = find_kernel(m, o->kernel)};
+    tc_split s = {.env = env, .kernel = find_kernel(m, o->kernel)};
     if (!s.kernel || !split_asked(s.kernel, o->bindings, o->nbindings))
         return TC_UNCHANGED;
     tc_parameters given = {o->bindings, o->nbindings, s.kernel->loc};
     if (!tc_bind_params_kernel(s.kernel, &given, env))
         return TC_FAILED;
     s.pieces = s.kernel->split;
-    bool computed = s.pieces == TC_SPLIT_AUTO;
-    const char *why = why_not_split(s.kernel, computed);
+    const char *why = why_not_split(s.kernel, s.pieces);
     if (why) {
         tc_error(env->cx, s.kernel->loc, "@%s: split(%s): %s", s.kernel->name,
-                 computed ? "auto"
-                          : tc_arena_printf(env->scratch, "%u", s.pieces),
-                 why);
+                 tc_split_word(env->scratch, s.pieces), why);
         return TC_FAILED;
     }
     erase_plans(m);

@@ -205,13 +205,14 @@ static tc_value *bytes_of_tensors(tc_builder *b, const tc_op *loop)
 
 tc_value *tc_build_pieces(tc_builder *b, const tc_func *kernel,
                           const tc_pass_env *env, const tc_op *loop,
-                          tc_value *tiles, tc_value *steps)
+                          const tc_split_launch *given)
 {
     static const int64_t numbers[] = {2, 3, 4, 6, 8};
     cost c = cost_of(kernel, env, loop);
-    launch l = {tc_build_cast(b, tiles, TC_I64),
-                tc_build_cast(b, steps, TC_I64), bytes_of_tensors(b, loop)};
-    tc_value *n = tc_build_int(b, tiles->type, 1);
+    launch l = {tc_build_cast(b, given->tiles, TC_I64),
+                tc_build_cast(b, given->steps, TC_I64),
+                bytes_of_tensors(b, loop)};
+    tc_value *n = tc_build_int(b, given->tiles->type, 1);
     tc_value *best = cycles_of(b, &c, 1, &l);
     for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         tc_value *with = cycles_of(b, &c, numbers[i], &l);

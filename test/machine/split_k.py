@@ -35,6 +35,16 @@ CASES = (
         "up=random:{k}x{n}xf32", "y=zeros:{m}x{n}xf32"),
      "BM=64 BN=32 BK=32", ((66, 40, 100),), (2,)),
 )
+# Tiles, steps of a tile, programs: numbers that the plan gives to stream K.
+STREAM = (((70, 40, 200), 4, 7, 3), ((64, 32, 32), 1, 1, 1),
+          ((1, 8, 300), 1, 10, 4), ((130, 100, 96), 12, 3, 5))
+STREAM_MISTAKES = (
+    ("finish", r"for %piece = %first to (%\d+)", r"for %piece = \1 to \1"),
+    ("finish", r"cmp %piece, %first pred\(eq\)", r"cmp %piece, %first pred(ne)"),
+    ("finish", r"add (%\w+0), (%\d+) : tile", r"add \2, \2 : tile"),
+    ("stream", r"cmp %first, (%\d+) pred\(gt\)", r"cmp %first, \1 pred(le)"),
+    ("stream", r"(%first = select %\d+, )(%\d+), %\d+", r"\1\2, \2"),
+)
 TARGETS = (("sm_80", "4"), ("sm_90a", "4"))
 TOLERANCE = 3e-6
 
@@ -143,6 +153,49 @@ class Problem:
                         common + kept, *options)
 
 
+class Streamed(Problem):
+    def __init__(self, tilec, root, folder, case, size, tiles, steps, programs):
+        super().__init__(tilec, root, folder, case, size, 0)
+        whole = max(tiles // programs - 1, 0) * programs
+        share = -(-(tiles - whole) * steps // programs)
+        items = whole + programs * (-(-share // steps) + 1)
+        self.numbers = {"items": items, "whole": whole, "share": share,
+                        "programs": programs}
+        self.label = "%s %s streamed" % (self.kernel, size)
+
+    def text(self):
+        done = self.command("opt", "-p", "split-k", "--kernel", self.kernel,
+                            *self.typed, "-D", "kernel.split=stream", self.path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def planned(self):
+        return self.run("%s@%s" % (self.path, self.kernel), self.out,
+                        self.arguments, *self.options, "--target", "cpu", "-D",
+                        "kernel.split=stream")
+
+    def checked(self, text, target, warps):
+        path = self.folder / "stream.tile"
+        path.write_text(text)
+        options = ["--target", target, "--warps", warps, "--no-cache",
+                   "--check-schedule"]
+        given = [*self.arguments,
+                 *("%s=%d" % n for n in self.numbers.items())]
+        rows = 2 * self.numbers["programs"] * 64
+        kept = self.folder / "parts.safetensors"
+        whole = self.folder / "whole.safetensors"
+        out = ["-o", "parts=%s" % kept, "-o", "%s=%s" % (self.out, whole)]
+        done = self.command("run", "%s@%s_stream" % (path, self.kernel), *given,
+                            "parts=random:%dx32xf32" % rows, *out, *options)
+        if done.returncode:
+            return None, done.stdout + done.stderr
+        given = [*self.arguments[:-1], "%s=%s:%s" % (self.out, whole, self.out),
+                 *("%s=%d" % (n, self.numbers[n]) for n in ("whole", "share")),
+                 "parts=%s:parts" % kept]
+        return self.run("%s@%s_finish" % (path, self.kernel), self.out, given,
+                        *options)
+
+
 def error(found, want):
     """Relative; NaN where what was found has one."""
     return math.dist(found, want) / (math.hypot(*want) or 1)
@@ -163,10 +216,10 @@ def change(text, kernel, pattern, to):
     return text[:start] + changed + text[end:] if n else None
 
 
-def mutate(problem, want):
+def mutate(problem, want, mistakes):
     missed = []
     text = problem.text()
-    for mistake in MISTAKES:
+    for mistake in mistakes:
         changed = change(text, *mistake)
         assert changed and changed != text, mistake
         found, _ = problem.checked(changed, "sm_90a", "4")
@@ -193,8 +246,18 @@ def main():
                     count += 1
         p = Problem(tilec, root, pathlib.Path(folder), CASES[0], (70, 40, 200),
                     3)
-        mutate(p, p.wanted())
-    print("%d problems, %d mistakes found" % (count, len(MISTAKES)))
+        mutate(p, p.wanted(), MISTAKES)
+        for stream in STREAM:
+            p = Streamed(tilec, root, pathlib.Path(folder), CASES[0], *stream)
+            want = p.wanted()
+            expect_right(p, "cpu", p.planned(), want)
+            for target, warps in TARGETS:
+                expect_right(p, target, p.checked(p.text(), target, warps),
+                             want)
+            count += 1
+        mutate(p, want, STREAM_MISTAKES)
+    print("%d problems, %d mistakes found" %
+          (count, len(MISTAKES) + len(STREAM_MISTAKES)))
 
 
 if __name__ == "__main__":
