@@ -5,7 +5,7 @@ beside "sdpa" (and "eager" with --eager).
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/generate.py
         [--device cpu] [--batch 8] [--prompt 4032] [--new 64] [--rounds 3]
-        [--profile] [--keys 2048,8192] [--json generate.json]
+        [--profile] [--cache dynamic] [--keys 2048,8192] [--json generate.json]
 
 The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
 weights in bf16. Greedy; dynamic and static caches. Each contender generates in
@@ -258,6 +258,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--cache", choices=CACHES, help="this one alone")
     parser.add_argument("--keys", type=lambda s: [int(x) for x in s.split(
         ",")], help="decode steps over so many keys, with commas, and no more")
     parser.add_argument("--json")
@@ -288,6 +289,8 @@ def main():
         of_name.set_attn_implementation(name)
     found = {}
     for cache, options in CACHES.items():
+        if args.cache not in (None, cache):
+            continue
         found[cache] = measured(models, ids, args.new, args.rounds, options,
                                 wait)
         show(cache, found[cache], args.batch)
