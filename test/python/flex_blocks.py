@@ -198,6 +198,32 @@ def test_changed_after_it_was_made():
                                              q - k < 30)))
 
 
+def results_of_changes(make):
+    """Of a BlockMask, then of it and what it captures changed in place."""
+    seen, tensors = torch.ones(300, dtype=torch.bool), inputs(300, 300)
+    mask = make(lambda b, h, q, k: (q >= k) & seen[k], None, None, 300, 300,
+                device="cpu")
+    found = [flex_attention(*tensors, block_mask=mask)]
+    assert is_alone(mask)
+    seen[20:40] = False
+    found.append(flex_attention(*tensors, block_mask=mask))
+    mask.kv_num_blocks[0, 0, 2] = 0
+    found.append(flex_attention(*tensors, block_mask=mask))
+    return found
+
+
+def test_inference_mode():
+    """Its tensors count no versions; changes are seen all the same."""
+    for make in (create_block_mask, torchs.create_block_mask):
+        want = results_of_changes(make)
+        with torch.inference_mode():
+            got = results_of_changes(make)
+        for x, y in zip(got, want):
+            assert torch.equal(x, y)
+        assert not torch.equal(want[0], want[1])
+        assert not torch.equal(want[1], want[2])
+
+
 def test_other_lengths():
     mask = create_block_mask(causal, None, None, 300, 300, device="cpu")
     for m, n, said in ((200, 300, "200"), (300, 301, "301")):
@@ -340,6 +366,19 @@ def test_refuses_as_torch():
         assert issubclass(ours, kind), (ours, kind, said)
         n = 0 if "NYI" in text else 26  # "NYI: .." says other ranks
         assert said[:n] == text[:n], (said, text)
+
+
+def test_refuses_other_kinds():
+    q, k, v = inputs(20, 20)
+    for args, said in (
+            (dict(kernel_options=3), "kernel_options is a int"),
+            (dict(return_aux=True), "return_aux is a bool"),
+            (dict(score_mod=lambda s, b, h, i, j: None), "returns None"),
+            (dict(score_mod=lambda s, b, h, i, j: (s, b)), "a tuple"),
+            (dict(key=k.numpy()), "key is a ndarray")):
+        kind, text = refused(flex_attention, **{
+            **dict(query=q, key=k, value=v), **args})
+        assert kind is TypeError and said in text, (kind, text)
 
 
 def test_warns_of_return_lse_as_torch():

@@ -210,6 +210,12 @@ def will_change(tensors):
             sys.modules["torch"].autograd.graph.increment_version(x)
 
 
+def version(x):
+    """What tells whether a torch tensor was changed in place. Those of
+    torch.inference_mode count no versions: such a one may have changed."""
+    return object() if x.is_inference() else x._version
+
+
 _ROWS = [C.c_int64 * n for n in range(9)]
 
 

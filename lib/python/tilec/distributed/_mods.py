@@ -10,7 +10,7 @@ import typing
 
 import torch
 
-from .. import _api, _attention, _texts
+from .. import _api, _attention, _tensors, _texts
 
 PLACES = ("q_offset", "k_offset", "q_map", "k_map", "h_offset", "q_total",
           "kv_total")
@@ -126,6 +126,7 @@ def _api_mods():
 
 def state(values):
     """What tells whether captured values have changed."""
-    return tuple([(n, x.data_ptr(), x._version, tuple(x.shape), str(x.dtype))
+    return tuple([(n, x.data_ptr(), _tensors.version(x), tuple(x.shape),
+                   str(x.dtype))
                   if torch.is_tensor(x) else (n, x)
                   for n, x in sorted(values.items())])

@@ -34,14 +34,14 @@ def _state(mask):
     found = [mask.mask_mod, mask.BLOCK_SIZE, mask.shape[-2:]]
     for name in _LISTS:
         x = getattr(mask, name)
-        found += [x, x is not None and x._version]
+        found += [x, x is not None and _tensors.version(x)]
     return found
 
 
 def _versions(captured):
     """What tells whether captured values have changed."""
     return [y for x in captured.values()
-            for y in (x, x._version if torch.is_tensor(x) else None)]
+            for y in (x, _tensors.version(x) if torch.is_tensor(x) else None)]
 
 
 def _is_same(a, b):
@@ -129,6 +129,16 @@ def create_block_mask(mask_mod: typing.Callable, B: typing.Optional[int],
     device = torch.device(device) if device is not None else _default_device()
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
+    given = (mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE,
+             separate_full_blocks)
+    if not torch.is_inference_mode_enabled():
+        return _created(*given)
+    with torch.inference_mode(False), torch.no_grad():  # lists have versions
+        return _created(*given)
+
+
+def _created(mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE,
+             separate_full_blocks):
     sides = (BLOCK_SIZE,) * 2 if isinstance(BLOCK_SIZE, int) else \
         tuple(BLOCK_SIZE)
     B, H = B or 1, H or 1
@@ -214,7 +224,8 @@ def _data_of(captured):
     """What tells whether captured values are others, views of the same aside.
     """
     return [y for name, x in captured.items() for y in (
-        (name, x.data_ptr(), x._version, x.dtype, x.shape, x.stride())
+        (name, x.data_ptr(), _tensors.version(x), x.dtype, x.shape,
+         x.stride())
         if torch.is_tensor(x) else (name, type(x), x))]
 
 

@@ -62,7 +62,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor,
     if return_lse and return_aux is not None:
         raise ValueError("Cannot specify both return_lse and return_aux: "
                          "return_aux=AuxRequest(lse=True) is enough")
-    _checks.check(query, key, value, block_mask, enable_gqa, kernel_options)
+    _checks.check(query, key, value, block_mask, enable_gqa, kernel_options,
+                  return_aux)
     if torch.compiler.is_dynamo_compiling():
         o, lse, largest = _compiled.flex_attention(
             query, key, value, score_mod, block_mask, scale, kernel_options)

@@ -4,6 +4,7 @@ begin as torch's do. dynamo traces this file too.
 """
 import typing
 
+import torch
 from torch.nn.attention import flex_attention as torchs
 
 from . import _block_mask
@@ -17,8 +18,9 @@ class LengthError(ValueError, RuntimeError):
     """Both: torch raises one up to 2.11, the other in 2.15."""
 
 
-def check(query, key, value, block_mask, enable_gqa, options):
+def check(query, key, value, block_mask, enable_gqa, options, aux=None):
     """Refuses what has no attention."""
+    _check_kinds(query, key, value, options, aux)
     _check_devices(query, key, value)
     if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
         raise NotImplementedError(
@@ -33,6 +35,20 @@ def check(query, key, value, block_mask, enable_gqa, options):
     _check_backend(options or {})
     if block_mask is not None:
         _check_mask(block_mask, query, key)
+
+
+def _check_kinds(query, key, value, options, aux):
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError("%s is a %s, expected a torch.Tensor" % (
+                name, type(x).__name__))
+    if options is not None and not isinstance(options, dict):
+        raise TypeError("kernel_options is a %s, expected a dict" %
+                        type(options).__name__)
+    if aux is not None and not (hasattr(aux, "lse") and
+                                hasattr(aux, "max_scores")):
+        raise TypeError("return_aux is a %s, expected an AuxRequest: "
+                        "AuxRequest(lse=True)" % type(aux).__name__)
 
 
 def _check_devices(query, key, value):

@@ -259,8 +259,11 @@ class Emitter:
         for node in self.trace.graph.graph.nodes:
             if node.op == "output":
                 x = self._argument(node.args[0])
-                while isinstance(x, (list, tuple)):
+                while isinstance(x, (list, tuple)) and len(x) == 1:
                     x, = x
+                if x is None or isinstance(x, (list, tuple)):
+                    raise TypeError("the mod returns %s, expected one tensor" %
+                                    ("None" if x is None else "a tuple"))
                 x = self.operand(x, result)
                 return self.writer.cast(self.writer.force(x), result)
             self._values[node] = self._node(node, given)
