@@ -9,6 +9,7 @@ import sys
 import weakref
 
 import flex_reference as reference
+import numpy as np
 import torch
 from torch.nn.attention.flex_attention import and_masks
 
@@ -100,7 +101,8 @@ OPERATORS = {
         torch.softmax(ROWS[:, k], 0)[h]),
     "constants": lambda s, b, h, q, k: (
         s + torch.tensor(3.5) + torch.tensor([1., 2, 3])[h] +
-        torch.zeros_like(s) + s.new_full((), 2) + torch.arange(5, 50)[k]),
+        torch.zeros_like(s) + s.new_full((), 2) + torch.arange(5, 50)[k] +
+        torch.arange(1, 4, 0.5)[h + k % 3] + torch.eye(20, 40)[q, k]),
 }
 
 
@@ -356,8 +358,54 @@ def test_mods_own_errors():
     def wrong(s, b, h, q, k):
         return s + undefined  # noqa: F821
     refused(NameError, "undefined", mod=wrong)
-    refused(Exception, "data-dependent", scored=False,
-            mod=lambda b, h, q, k: q if q > k else k)
+
+
+def test_asks_for_values():
+    """In Python there are none: where, and what to write in its place."""
+    values = "a value in Python, which only the kernel has"
+    for mod, said in (
+            (lambda s, b, h, q, k: s if q > k else -s, values),
+            (lambda s, b, h, q, k: s * (q and k), values),
+            (lambda s, b, h, q, k: s * max(q, k), values),
+            (lambda s, b, h, q, k: s * float(q), values),
+            (lambda s, b, h, q, k: s * sum(range(q)), values),
+            (lambda s, b, h, q, k: s * [1, 2, 3][h], values),
+            (lambda s, b, h, q, k: s if ROWS[0, 0] > 0 else -s, values),
+            (lambda s, b, h, q, k: s + ROWS[0, :q].sum(), values),
+            (lambda s, b, h, q, k: s + ROWS[0][q > k], "torch.where"),
+            (lambda s, b, h, q, k: s * np.sqrt(q), "a function of numpy"),
+            (lambda s, b, h, q, k: s + torch.tensor([q, k])[0],
+             "torch.stack")):
+        refused(TypeError, "flex_trace.py:%d: " % mod.__code__.co_firstlineno,
+                said, "In its place: torch", mod=mod)
+
+    def chained(b, h, q, k):
+        return 0 <= q - k < 3  # that line
+    line = next(i for i, t in enumerate(open(__file__), 1)
+                if "# that line" in t)
+    refused(TypeError, "flex_trace.py:%d: mask_mod `chained`" % line,
+            "(`return 0 <= q - k < 3  # that line`)", mod=chained,
+            scored=False)
+
+
+def test_refusals_leave_no_traces():
+    """After lengths that positions make, other tables are as before."""
+    for mod in (lambda s, b, h, q, k: s + torch.arange(q)[0],
+                lambda s, b, h, q, k: s + torch.zeros(q)[0]):
+        refused(NotImplementedError, "cannot run in a kernel", mod=mod)
+    check_operator(lambda s, b, h, q, k: s + torch.arange(40)[k] +
+                   torch.linspace(0, 1, 40)[k] + torch.zeros(3)[h])
+
+
+def test_inference_mode():
+    """Tables made in the mod, and captured ones of that mode."""
+    with torch.inference_mode():
+        table = torch.arange(40.)
+        found = reference.applied(
+            lambda s, b, h, q, k: s + torch.tensor([1., 2, 3])[h] + table[k],
+            SCORES, True)
+    want = SCORES + torch.tensor([1., 2, 3])[:, None, None] + torch.arange(40.)
+    assert torch.allclose(found, want)
 
 
 def test_indices_that_no_element_has():

@@ -12,6 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch, _pytree
 
+from . import _asked
+
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 
@@ -97,4 +99,5 @@ class Instead(TorchFunctionMode):
         args, kwargs = _pytree.tree_map(self._other, (args, kwargs or {}))
         if func is torch.Tensor.__getitem__ and _mixes(args[1]):
             return _indexed(*args)
+        _asked.check(func, args)
         return func(*args, **kwargs)

@@ -65,11 +65,12 @@ def _same(a, b):
 def _failed(mod, device, scored, error):
     """The error for a mod that has no text."""
     op = getattr(error, "op", None)
-    line = op is not None and _trace.line_of(mod, device, scored, op)
+    line = _trace.line_of(mod, device, scored, op) if op is not None else \
+        getattr(error, "line", None)
     code = getattr(mod, "__code__", None)
     if not line and code is not None:
         line = "%s:%d" % (code.co_filename, code.co_firstlineno)
-    return NotImplementedError(
+    return error.error(
         "%s: %s `%s` cannot run in a kernel because of %s. What it may use: "
         "elementwise operators, indexing, views, sums and products over rows "
         "of captured tensors, constants.%s" % (
@@ -132,12 +133,12 @@ def _of(mod, closure, scored, device):
     name = _name(scored)
     with _lock:
         while True:
-            entry, full = _entry(mod, closure, device, scored)
             try:
+                entry, full = _entry(mod, closure, device, scored)
                 text, keep = _text_of(entry, closure, name, scored)
                 break
             except Unsupported as e:
-                if not _trace.decompose(getattr(e, "op", None)):
+                if not _trace.decompose(e):
                     raise _failed(mod, device, scored, e) from None
         values = _values(text, closure)
         if values is None:  # a number that has outgrown its type
@@ -156,13 +157,13 @@ def traced(mod, scored, device):
     may change are tensors of one element."""
     closure = Closure(mod)
     while True:
-        trace = _trace.trace(mod, device, scored, set())
         try:
+            trace = _trace.trace(mod, device, scored, set())
             text, _ = emit(trace, closure.tensors, closure.numbers, set(),
                            _name(scored), scored, in_memory=True)
             return text, closure
         except Unsupported as e:
-            if not _trace.decompose(getattr(e, "op", None)):
+            if not _trace.decompose(e):
                 raise _failed(mod, device, scored, e) from None
 
 

@@ -106,5 +106,6 @@ def whole(x, numbers, what):
     if isinstance(x, Scalar) and x.literal is not None:
         return x.literal
     if not isinstance(x, int):
-        raise Unsupported("%s that is not known before the launch" % what)
+        raise Unsupported("%s that is not known before the launch" % what,
+                          operands=True)
     return x

@@ -6,6 +6,8 @@ SHAPES[name](e, node arguments.., out=dtype) gives an Array. Reductions and
 products are loops in the text, so a mod may read whole rows of a captured
 tensor: torch.dot(q_rope[b, h, q], k_rope[b, 0, k]).
 """
+import math
+
 import torch
 
 from . import _ops
@@ -209,7 +211,8 @@ def index(e, x, indices, out=None):
     where = [d for d, i in enumerate(indices) if i is not None]
     for d in where:
         if indices[d].dtype == torch.bool:
-            raise Unsupported("a mask as an index", "torch.where")
+            raise Unsupported("a mask as an index", "torch.where",
+                              operands=True)
     shape = broadcast(*[indices[d].shape for d in where])
     adjacent = where == list(range(where[0], where[-1] + 1))
     first = where[0] if adjacent else 0
@@ -391,11 +394,13 @@ for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
 
 @_op("arange")
 def arange(e, *args, out=None, **_):
-    known = [whole(x, e.numbers, "a length") for x in args]
+    known = [x if isinstance(x, float) else whole(x, e.numbers, "a length")
+             for x in args]
     start, end, step = (0, known[0], 1) if len(known) == 1 else \
         (*known, 1)[:3]
+    n = max(math.ceil((end - start) / step), 0)
     w = e.writer
-    return Array((len(range(start, end, step)),), out, lambda i: _ops.add(
+    return Array((n,), out, lambda i: _ops.add(
         w, out, _ops.mul(w, out, i[0], literal(step, out)),
         literal(start, out)))
 

@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic, ShapeEnv, StatelessSymbolicContext)
 
-from . import _foreign
+from . import _asked, _foreign
 from ._closures import Closure
 
 POSITIONS = ("b", "h", "q", "k")
@@ -69,10 +69,13 @@ class _Symbols:
 _decompositions = {}  # of operators that have no text of their own
 
 
-def decompose(op):
-    """Whether traces from now on have other operators in an operator's place.
-    """
-    if op is None or op in _decompositions:
+def decompose(error):
+    """Whether traces from now on have other operators in the place of the one
+    that is Unsupported. What decompositions end in, prims, are made of aten's
+    operators in turn."""
+    op = getattr(error, "op", None)
+    if op is None or op in _decompositions or error.operands or \
+            getattr(op, "namespace", "") == "prims":
         return False
     found = torch._decomp.get_decompositions([op])
     made = torch._library.custom_ops.OPDEFS.get(getattr(
@@ -93,6 +96,7 @@ def _guarded(env):
     return found
 
 
+@torch.inference_mode(False)
 def _attempt(mod, device, scored, known):
     """One trace; `known` says of which numbers and tensors values and sizes are
     part of it. Gives a Trace, and what else Python had to know."""
@@ -160,13 +164,16 @@ def trace(mod, device, scored, known):
             if not more - known:
                 return found
             known |= more
-    except Exception:
+    except Exception as e:
         # Perhaps a function that takes no symbols. With all values known it
         # is the mod's own error.
         all_known = {("number", i) for i in range(len(Closure(mod).numbers))}
         all_known |= {("tensor", i) for i in range(len(Closure(mod).tensors))}
         if all_known <= known:
-            raise
+            asked = _asked.of(e)
+            if asked is None:
+                raise
+            raise asked from e
         known |= all_known
         return trace(mod, device, scored, known)
 
@@ -197,18 +204,8 @@ def line_of(mod, device, scored, op):
         with mode, torch.no_grad(), TransformGetItemToIndex(), _StopAt(op):
             mod(*given)
     except _Found as e:
-        return _last_line(e.__traceback__)
+        found = _asked.last_frame(e.__traceback__)
+        return found and "%s:%d" % found
     except Exception:
         pass
     return None
-
-
-def _last_line(tb):
-    """The last line that is not of torch or this package."""
-    found = None
-    while tb:
-        name = tb.tb_frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] not in ("torch", "tilec"):
-            found = "%s:%d" % (tb.tb_frame.f_code.co_filename, tb.tb_lineno)
-        tb = tb.tb_next
-    return found

@@ -58,13 +58,28 @@ class Array:
     at: typing.Callable[[list], Scalar]
     wraps: bool = False  # whether `at` takes negative indices
 
+    def __post_init__(self):
+        if any(isinstance(n, Array) for n in self.shape):
+            raise Unsupported("a shape that is not known before the launch",
+                              operands=True)
+
 
 class Unsupported(Exception):
-    """What the tile language, or this package, has no words for."""
+    """What the tile language, or this package, has no words for. `operands`:
+    because of them, so that other operators in its place do not help."""
 
-    def __init__(self, why, hint=None):
+    error = NotImplementedError  # what the caller gets
+
+    def __init__(self, why, hint=None, operands=False):
         super().__init__(why)
-        self.why, self.hint = why, hint
+        self.why, self.hint, self.operands = why, hint, operands
+
+
+class Asked(Unsupported):
+    """Something that needs a value in Python which only the kernel has."""
+
+    error = TypeError
+    line = None  # "file:line"
 
 
 def literal(x, dtype):
