@@ -41,8 +41,9 @@ static void write_at_loops(const clause *c, const tc_region *r,
 
 static bool bind_loops(const clause *c, const char *attr)
 {
-    static const char *const known[] = {"pingpong", "schedule", "trim",
-                                        "epilogue", "l2_prefetch"};
+    static const char *const known[] = {"pingpong",    "schedule",
+                                        "trim",        "epilogue",
+                                        "l2_prefetch", "column_bias"};
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
         if (strcmp(known[i], attr) != 0)
             continue;
@@ -55,8 +56,8 @@ static bool bind_loops(const clause *c, const char *attr)
         write_at_loops(c, c->kernel->body, attr);
         return true;
     }
-    return refuse(c, "for.pingpong, schedule, trim, epilogue or "
-                     "l2_prefetch");
+    return refuse(c, "for.pingpong, schedule, trim, epilogue, l2_prefetch "
+                     "or column_bias");
 }
 
 static bool bind_split(const clause *c)

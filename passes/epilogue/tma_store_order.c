@@ -112,7 +112,8 @@ static void build_written(tc_builder b)
 {
     tc_op *op = tc_tma_store_build_wait(&b);
     tc_op_set_attr(op, "written", (tc_attr){.kind = TC_ATTR_BOOL, .i = 1});
-    tc_build_effect(&b, TC_BARRIER, 0, NULL);
+    op = tc_build_effect(&b, TC_BARRIER, 0, NULL);
+    tc_op_set_word(op, "guards", "stores");
     tc_forget_speculatable(b.region);
 }
 

@@ -255,11 +255,18 @@ tc_op *tc_tma_store_build_wait(tc_builder *b)
 }
 
 /* parts: each warp group stores its own, and need not meet the others. */
-static void build_barrier(tc_builder *b, const parts *p)
+static tc_op *build_barrier(tc_builder *b, const parts *p)
 {
     tc_op *op = tc_build_effect(b, TC_BARRIER, 0, NULL);
     if (p->by_group)
         tc_op_set_word(op, "scope", "group");
+    return op;
+}
+
+/* After the wait of the thread that stores: all may write the buffer again. */
+static void build_reuse(tc_builder *b, const parts *p)
+{
+    tc_op_set_word(build_barrier(b, p), "guards", "stores");
 }
 
 static void build_write(tc_builder *b, tc_value *buffer, tc_value *tile)
@@ -306,7 +313,7 @@ static void wait_after_loop(tc_tma_stores *s, tc_op *loop)
                     .before = loop->next,
                     .loc = loop->loc};
     tc_tma_store_build_wait(&b);
-    build_barrier(&b, &whole);
+    build_reuse(&b, &whole);
     tc_forget_speculatable(loop->parent);
 }
 
@@ -394,7 +401,7 @@ static bool copy_operand(tc_tma_stores *s, tc_op *store, const tc_type *type,
     tc_op *wait = tc_tma_store_build_wait(&b);
     if (!tc_tma_store_moves(s, store))
         set_flag(wait, "written");
-    build_barrier(&b, p);
+    build_reuse(&b, p);
     b = tc_builder_before(store);
     add_step(s, build_copy(&b, store, NULL, first->in[0], p), wait);
     wait_after_loop(s, loop);
@@ -434,7 +441,9 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
         set_flag(wait, "sent");
     if (is_repeated(s, store) && !tc_tma_store_moves(s, store))
         set_flag(wait, "written");
-    if (loop || shared || p->by_group)
+    if (wait)
+        build_reuse(&b, p);
+    else if (p->by_group)
         build_barrier(&b, p);
     build_write(&b, buffer, build_stored(s, &b, store));
     tc_op *copy = build_copy(&b, store, follow, buffer, p);
@@ -442,7 +451,7 @@ static void replace(tc_tma_stores *s, tc_op *store, const tc_type *type,
         add_step(s, copy, wait);
     if (!loop && !shared) {
         tc_tma_store_build_wait(&b);
-        build_barrier(&b, p);
+        build_reuse(&b, p);
     }
     if (place == TC_TMA_STORE_IN_LOOP && !shared)
         wait_after_loop(s, loop);

@@ -100,14 +100,6 @@ static bool has_or_gets(const ending *e, const tc_value *v)
 
 /* ---- The scalar channel ---- */
 
-static const tc_op *next_effect(const tc_op *op)
-{
-    do
-        op = op->next;
-    while (op && tc_op_is_pure(op));
-    return op;
-}
-
 static bool reads_channel(const tc_op *op)
 {
     return op->code == TC_SMEM_LOAD_SCALAR ||
@@ -124,28 +116,17 @@ static bool guards(const tc_op *sync, const char *what)
  * the next scalars. */
 static bool releases_channel(const tc_op *op)
 {
-    return op && op->code == TC_MBARRIER_ARRIVE && guards(op, "scalars");
-}
-
-/* And no tile, which the product may read. */
-static bool is_for_channel(const tc_op *barrier)
-{
-    const tc_op *op = next_effect(barrier);
-    bool found = releases_channel(op);
-    for (; op && op->code == TC_MBARRIER_ARRIVE; op = next_effect(op))
-        found &= releases_channel(op);
-    return found;
+    return op->code == TC_MBARRIER_ARRIVE && guards(op, "scalars");
 }
 
 /* Ops that may move to before the product ends: the product does not need them,
- * and nothing else waits for it there. `before`: the code of the last op that
- * has moved. */
-static bool may_come_early(const tc_op *op, tc_opcode before)
+ * and nothing else waits for it there. */
+static bool may_come_early(const tc_op *op)
 {
     switch (op->code) {
     case TC_TMA_STORE_WAIT: return true;
     case TC_MBARRIER_WAIT: return !guards(op, "tiles");
-    case TC_BARRIER: return before == TC_TMA_STORE_WAIT || is_for_channel(op);
+    case TC_BARRIER: return !tc_op_is_word(op, "guards", "tiles");
     default: return reads_channel(op) || releases_channel(op);
     }
 }
@@ -229,17 +210,14 @@ static void move(ending *e, tc_op *op)
 static bool fill(tc_pass_env *env, ending *e)
 {
     bool changed = false, alone = true;
-    tc_opcode before = TC_MMA_WAIT;
     for (tc_op *op = e->branch->next, *next; op; op = next) {
         next = op->next;
         bool pure = tc_op_is_pure(op);
-        bool moves =
-            pure ? needs_branch(e, op) : alone && may_come_early(op, before);
+        bool moves = pure ? needs_branch(e, op) : alone && may_come_early(op);
         if (!moves || !can_move(e, op, has_or_gets)) {
             alone &= pure;
             continue;
         }
-        before = pure ? before : op->code;
         move(e, op);
         changed = true;
     }

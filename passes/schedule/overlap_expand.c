@@ -311,6 +311,30 @@ static tc_op *build_turns(struct expander *x, const struct carried *c)
     return now;
 }
 
+/* Hands `pingpong(once)` of the loop on to the last product of the prologue. */
+static void hand_turn_on(struct expander *x)
+{
+    const tc_part *last = NULL;
+    bool waits = false;
+    if (!tc_op_is_word(x->loop, "pingpong", "once"))
+        return;
+    for (unsigned i = 0; i < x->step->norder; i++) {
+        const tc_part *p = x->step->order[i];
+        bool product = p->kind == TC_PART_PRODUCT && p->stage == 0;
+        last = product ? p : last;
+        waits = !product && (waits || (last && p->kind == TC_PART_WAIT &&
+                                       p->stage == 0 && !p->spare));
+    }
+    if (waits) {
+        const tc_value *sum = tc_map_get(&x->now, last->op->out[0]);
+        tc_op_set_word(sum->def, "pingpong", "once");
+    } else {
+        tc_missed(x->b.func->module->cx, x->loop->loc, "overlap-mma",
+                  "groups of warps begin together: no product before the loop "
+                  "is waited for");
+    }
+}
+
 static void build_prologue(struct expander *x)
 {
     clear_maps(x);
@@ -318,6 +342,7 @@ static void build_prologue(struct expander *x)
     for (unsigned k = 0; k < x->loop->nout; k++)
         tc_map_set(&x->now, tc_slot_arg(x->loop, k), tc_slot_init(x->loop, k));
     emit_section(x, TC_PROLOGUE);
+    hand_turn_on(x);
 }
 
 static void build_epilogue(struct expander *x, const tc_op *now,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * pingpong: ping-pong scheduling: warp groups issue products one group after
- * another, as `pingpong(..)` of the loop says: `once`, the first product
- * before the loop, `each_issue`, those of each step, or `each_result`, the
- * same until the first of them have ended. plan-schedule has the reasons.
+ * another, as `pingpong(..)` says: `once` of a product, that one;
+ * `each_issue` of a loop, those of each step, or `each_result`, the same until
+ * the first of them have ended. plan-schedule has the reasons; overlap-mma
+ * hands `once` of a loop on to the product before it.
  *
  *   order_wait                          (once)
- *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true)
+ *   %f0 = mma %q, %k0, %zero instr(m64k16) async(true) pingpong(once)
  *   %f = mma_wait %f0 pending(0)
  *   order_arrive
  *   ..
@@ -54,32 +55,12 @@ static tc_op *after_wait(tc_op *op)
 
 /* ---- The first of a loop ---- */
 
-typedef struct begin {
-    tc_op *product, *wait;
-} begin;
-
-/* The prologue's product before the loop, and its wait; false: there is
- * none. */
-static bool find_begin(const tc_op *loop, begin *out)
-{
-    *out = (begin){0};
-    for (tc_op *op = loop->prev; op && !tc_op_is_loop(op); op = op->prev) {
-        if (op->code == TC_MMA_WAIT)
-            out->wait = op;
-        if (is_flying(op)) {
-            out->product = op;
-            return out->wait != NULL;
-        }
-    }
-    return false;
-}
-
 /* Groups that skip the loop pass their turn on, too. */
-static void build_begin(const begin *x)
+static void build_begin(tc_op *product, const tc_op *wait)
 {
-    insert(TC_ORDER_WAIT, x->product, x->product);
-    insert(TC_ORDER_ARRIVE, x->product, x->wait->next);
-    for (const tc_region *r = x->product->parent; r->op->code == TC_IF;
+    insert(TC_ORDER_WAIT, product, product);
+    insert(TC_ORDER_ARRIVE, product, wait->next);
+    for (const tc_region *r = product->parent; r->op->code == TC_IF;
          r = r->op->parent) {
         tc_region *other = r->op->regions[r == r->op->regions[0]];
         tc_builder b = tc_builder_before(other->first);
@@ -87,19 +68,21 @@ static void build_begin(const begin *x)
     }
 }
 
-static bool visit_begin(tc_pass_env *env, const tc_op *loop)
+static bool visit_begin(tc_pass_env *env, tc_op *product)
 {
-    begin x;
-    if (!find_begin(loop, &x)) {
-        tc_missed(env->cx, loop->loc, pass,
-                  "groups of warps begin together: no product before the loop "
-                  "is waited for");
+    const tc_op *wait = product;
+    while (wait && wait->code != TC_MMA_WAIT)
+        wait = wait->next;
+    if (!wait) {
+        tc_missed(env->cx, product->loc, pass,
+                  "groups of warps begin together: no mma_wait follows the "
+                  "product in its region");
         return false;
     }
-    if (x.wait->next->code == TC_ORDER_ARRIVE)
+    if (wait->next->code == TC_ORDER_ARRIVE)
         return false;
-    build_begin(&x);
-    tc_remark(env->cx, loop->loc, pass,
+    build_begin(product, wait);
+    tc_remark(env->cx, product->loc, pass,
               "groups of warps begin one after the other, so that the "
               "products of one run while another computes");
     return true;
@@ -145,13 +128,6 @@ static bool visit_steps(tc_pass_env *env, tc_op *loop)
               "groups of warps begin their products one after the other, so "
               "that one's run while another computes");
     return true;
-}
-
-static bool visit_loop(tc_pass_env *env, tc_op *loop)
-{
-    if (tc_op_is_word(loop, "pingpong", "once"))
-        return visit_begin(env, loop);
-    return tc_takes_turns(loop) && visit_steps(env, loop);
 }
 
 /* ---- Steps that groups skip ---- */
@@ -200,8 +176,12 @@ tc_change tc_pass_pingpong(tc_func *f, tc_pass_env *env)
     bool changed = tc_region_any(r, lacks_turns) &&
                    tc_region_any(r, is_skipped_with_turn) &&
                    tc_visit_ops(f, env, drop_turns) == TC_CHANGED;
-    tc_each_nested_first (op, r)
-        if (op->code == TC_FOR && tc_op_is_word(op, "schedule", "modulo"))
-            changed |= visit_loop(env, op);
+    tc_each_nested_first (op, r) {
+        if (is_flying(op) && tc_op_is_word(op, "pingpong", "once"))
+            changed |= visit_begin(env, op);
+        if (op->code == TC_FOR && tc_takes_turns(op) &&
+            tc_op_is_word(op, "schedule", "modulo"))
+            changed |= visit_steps(env, op);
+    }
     return changed ? TC_CHANGED : TC_UNCHANGED;
 }

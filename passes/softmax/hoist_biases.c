@@ -282,16 +282,15 @@ static tc_value *distances(struct split *s, tc_builder *b, tc_value *rest,
                            tc_build(b, TC_SPLAT, 1, &most, v->type));
 }
 
-/* Are there registers for the column's part, so that a loop need not compute it
- * again in each step? A step then adds only the row's part. Estimated before
- * layouts exist: groups of 64 rows, 4 threads to a row; sums, and the tile once
- * more in half the width. */
 static unsigned warps_of(const struct split *s, const tc_region *r)
 {
     unsigned warps = s->env->options->warps;
     return warps ? warps : r->func->warps;
 }
 
+/* Are there registers for the column's part? Estimated before layouts exist:
+ * groups of 64 rows, 4 threads to a row; sums, and the tile once more in half
+ * the width. */
 static bool can_keep_columns(const struct split *s, const tc_region *r)
 {
     unsigned warps = warps_of(s, r);
@@ -303,6 +302,20 @@ static bool can_keep_columns(const struct split *s, const tc_region *r)
             sum += tc_type_count(op->out[0]->type);
     int64_t columns = tc_dim_value(s->type->dims[s->axis]) / 4;
     return sum / tc_threads(warps) + columns <= TC_STEP_MAX_REGISTERS;
+}
+
+/* Does the column's part stay in registers, so that a loop need not compute it
+ * again in each step? A step then adds only the row's part. `column_bias(..)`
+ * of the loop says so. */
+static bool keeps_columns(const struct split *s, const tc_region *r)
+{
+    tc_op *loop = r->op;
+    if (!loop || loop->code != TC_FOR)
+        return can_keep_columns(s, r);
+    if (tc_op_is_word(loop, "column_bias", "auto"))
+        tc_op_set_word(loop, "column_bias",
+                       can_keep_columns(s, r) ? "kept" : "each_step");
+    return tc_op_is_word(loop, "column_bias", "kept");
 }
 
 /* The row, with the term's multiple of a scalar added. */
@@ -338,7 +351,7 @@ static void add_position(struct split *s, tc_builder *b, const struct term *t,
         start =
             tc_build_binary(b, p->subtracts ? TC_SUB : TC_ADD, start, first);
     start = tc_build_cast(b, start, TC_F32);
-    if (s->by_product || can_keep_columns(s, b->region)) {
+    if (s->by_product || keeps_columns(s, b->region)) {
         *row = shifted(b, t, *row, start);
         start = tc_build_float(b, start->type, 0);
     } else {

@@ -20,10 +20,11 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/roles.h"
 
-void tc_build_group_barrier(tc_builder *b)
+tc_op *tc_build_group_barrier(tc_builder *b)
 {
     tc_op *barrier = tc_build_effect(b, TC_BARRIER, 0, NULL);
     tc_op_set_word(barrier, "scope", "group");
+    return barrier;
 }
 
 /* ---- Dead ops ---- */
@@ -71,6 +72,8 @@ static void release(const tc_ring *r, tc_op *last, bool meet)
 {
     tc_op *next = last->next;
     if (next->code == TC_BARRIER && tc_op_is_word(next, "scope", "group")) {
+        if (meet)
+            tc_op_set_word(next, "guards", "tiles");
         meet = false;
         next = next->next;
     }

@@ -328,7 +328,7 @@ static void wait_and_release(const tc_warpspec *s, const tc_ring *r,
     tc_op *next = last ? last->next : first, *meeting = next_meeting(s, next);
     tc_builder after = tc_builder_before(meeting ? meeting->next : next);
     if (!meeting)
-        tc_build_group_barrier(&after);
+        tc_op_set_word(tc_build_group_barrier(&after), "guards", "scalars");
     tc_build_arrive(r, &after, r->empty);
 }
 

@@ -203,7 +203,7 @@ void tc_build_producer(tc_warpspec *s);
 /* The same; there are smem_copies for it. */
 void tc_build_transposer(tc_warpspec *s);
 /* `barrier scope(group)`. */
-void tc_build_group_barrier(tc_builder *b);
+tc_op *tc_build_group_barrier(tc_builder *b);
 /* Erases an op that nothing needs any more, and what only it needed; carried
  * values are left to dce. */
 void tc_erase_if_dead(tc_arena *a, tc_op *op);
