@@ -375,6 +375,8 @@ def test_asks_for_values():
             (lambda s, b, h, q, k: s + ROWS[0][q > k], "torch.where"),
             (lambda s, b, h, q, k: s * np.sqrt(q), "a function of numpy"),
             (lambda s, b, h, q, k: s + torch.tensor([q, k])[0],
+             "torch.stack"),
+            (lambda s, b, h, q, k: s + torch.as_tensor([[q], [k]])[0, 0],
              "torch.stack")):
         refused(TypeError, "flex_trace.py:%d: " % mod.__code__.co_firstlineno,
                 said, "In its place: torch", mod=mod)
@@ -402,8 +404,8 @@ def test_inference_mode():
     with torch.inference_mode():
         table = torch.arange(40.)
         found = reference.applied(
-            lambda s, b, h, q, k: s + torch.tensor([1., 2, 3])[h] + table[k],
-            SCORES, True)
+            lambda s, b, h, q, k: s + torch.tensor(data=[1., 2, 3])[h] +
+            table[k], SCORES, True)
     want = SCORES + torch.tensor([1., 2, 3])[:, None, None] + torch.arange(40.)
     assert torch.allclose(found, want)
 

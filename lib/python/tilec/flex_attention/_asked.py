@@ -20,6 +20,7 @@ _VALUE = (
     "itself or x.to(dtype) for int(x) and float(x)")
 _NUMPY = "a function of numpy", "torch's function of that name"
 _LIST = "a tensor made of values of the kernel", "torch.stack"
+_OF_LISTS = torch.tensor, torch.as_tensor, torch.asarray
 _FUNCTIONS = {torch.Tensor.numpy: _NUMPY, torch.Tensor.__array__: _NUMPY}
 _OF_TORCH = {
     symbolic_shapes.GuardOnDataDependentSymNode: _VALUE,
@@ -35,8 +36,8 @@ def _has_tensors(x):
 def check(function, args):
     """Refuses what a trace cannot do, before torch does it."""
     found = _FUNCTIONS.get(function)
-    if function is torch.tensor and isinstance(args[0], (list, tuple)) and \
-            _has_tensors(args[0]):
+    if function in _OF_LISTS and args and isinstance(args[0], (
+            list, tuple)) and _has_tensors(args[0]):
         found = _LIST
     if found:
         raise Asked(*found)
