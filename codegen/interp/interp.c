@@ -565,5 +565,6 @@ bool tc_interp_run(tc_func *kernel, const tc_launch_arg *args,
     tc_arena_init(&it.arena, &it.cx->memory);
     tc_arena_init(&it.scratch, &it.cx->memory);
     it.places.arena = it.offsets.arena = it.groups.arena = &it.arena;
+    it.follow.members.arena = &it.arena;
     return run_guarded(&it, args);
 }

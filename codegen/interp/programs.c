@@ -6,7 +6,8 @@
  * atomic of the first one has released. Vector clocks with a component for each
  * program, which counts its releases.
  *
- * An element remembers its last write and its last read.
+ * An element remembers its last write, its last read, and its last ordered
+ * addition (follow.c).
  */
 #include "codegen/interp/state.h"
 
@@ -21,6 +22,7 @@ typedef struct access {
 struct tc_ielement {
     uintptr_t at; /* 0: free */
     access write, read;
+    tc_iadded added;
 };
 
 void tc_interp_programs_new(tc_interp *it, uint32_t count)
@@ -129,7 +131,7 @@ bool tc_interp_programs_write(tc_interp *it, const tc_op *op, const void *at)
     e->write = this_access(it, op);
     if (!tc_interp_is_atomic(op))
         forget_word(&it->programs, at);
-    return ok;
+    return ok && tc_interp_follow_add(it, op, &e->added);
 }
 
 /* ---- Order ---- */

@@ -152,6 +152,21 @@ typedef struct tc_iprograms {
     size_t nwords, nelements, room;
 } tc_iprograms;
 
+/* Programs that add in order: follow.c. */
+typedef struct tc_ifollow {
+    tc_map members; /* address of a program's word -> struct tc_imember * */
+    uint32_t nmembers;
+    struct tc_imember *now; /* the last that followed, */
+    int32_t step;           /* and with which step */
+} tc_ifollow;
+
+/* The last ordered addition to an element. */
+typedef struct tc_iadded {
+    const struct tc_imember *member; /* NULL: none */
+    int32_t step;
+    uint16_t op;
+} tc_iadded;
+
 typedef struct tc_interp {
     tc_context *cx;
     tc_func *f;
@@ -179,6 +194,7 @@ typedef struct tc_interp {
     struct tc_icell *cells;
     size_t ncells, room_cells;
     tc_iprograms programs;
+    tc_ifollow follow;
 
     tc_iagent agents[TC_ROLE_COUNT]; /* by role */
     tc_iagent *agent;                /* the one that runs */
@@ -380,6 +396,8 @@ void tc_interp_meet(tc_interp *it);
 
 /* follow.c: of operand `first` and the next two. */
 bool tc_interp_follow_at(tc_interp *it, const tc_op *op, unsigned first);
+/* A store to an element, if it is ordered; `last` is updated. */
+bool tc_interp_follow_add(tc_interp *it, const tc_op *op, tc_iadded *last);
 
 tc_interp_fn tc_interp_for, tc_interp_if, tc_interp_while, tc_interp_assert,
     tc_interp_assume, tc_interp_exit_if, tc_interp_print, tc_interp_elementwise,

@@ -257,6 +257,9 @@ tc_one tc_gen_elect_in_warp(tc_gen *g);
 void tc_gen_announce(tc_gen *g, LLVMValueRef own, LLVMValueRef step);
 void tc_gen_await(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
                   LLVMValueRef step, LLVMValueRef seen);
+/* The two for a step, in the order of `follow`; for one below 0 neither. */
+void tc_gen_follow_step(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
+                        LLVMValueRef step);
 /* store_warp.c: do senders add what follows other programs? */
 bool tc_gen_has_senders(tc_gen *g, const tc_op *groups);
 /* By all threads: wait until the buffer has been read; the next addition; the

@@ -37,22 +37,29 @@ void tc_host_rt_fail(tc_run_thread *t, int32_t site, int64_t a, int64_t b,
 
 /* ---- follow ---- */
 
-/* A thread that runs a program before this one always gets on. */
-bool tc_host_rt_follow(tc_run_thread *t, int32_t *own, const int32_t *ahead,
-                       int32_t step)
+/* Until the program ahead is done with `step`. A thread that runs a program
+ * before this one always gets on. */
+static bool runtime_await(const tc_run_thread *t, const int32_t *own,
+                          const int32_t *ahead, int32_t step)
 {
-    bool end = step == INT32_MAX;
-    if (!end)
-        __atomic_store_n(own, step, __ATOMIC_RELEASE);
-    while (own != ahead &&
-           __atomic_load_n(ahead, __ATOMIC_ACQUIRE) <= step - end) {
+    while (own != ahead && __atomic_load_n(ahead, __ATOMIC_ACQUIRE) <= step) {
         if (atomic_load(&t->run->stop))
             return false;
         sched_yield();
     }
-    if (end)
-        __atomic_store_n(own, step, __ATOMIC_RELEASE);
     return true;
+}
+
+/* Nothing is published for steps that those ahead are not done with. */
+bool tc_host_rt_follow(tc_run_thread *t, int32_t *own, const int32_t *ahead,
+                       int32_t step)
+{
+    if (step < 0)
+        return true;
+    if (!runtime_await(t, own, ahead, step - 1))
+        return false;
+    __atomic_store_n(own, step, __ATOMIC_RELEASE);
+    return step == INT32_MAX || runtime_await(t, own, ahead, step);
 }
 
 /* ---- print ---- */

@@ -46,9 +46,9 @@ void tc_host_rt_fail(tc_run_thread *t, int32_t site, int64_t a, int64_t b,
 /* values: a scalar as its register bits (floats as double), a tile as the
  * address of its buffer. */
 void tc_host_rt_print(tc_run_thread *t, int32_t site, const int64_t *values);
-/* *own: what the program is done with, all before `step` (INT32_MAX: all);
- * waits until the program of *ahead is done with that, too. False: the launch
- * stops. */
+/* *own: what the program and those ahead are done with, all before `step`
+ * (INT32_MAX: all); then waits until the program of *ahead is done with `step`,
+ * too. A step below 0 is none. False: the launch stops. */
 bool tc_host_rt_follow(tc_run_thread *t, int32_t *own, const int32_t *ahead,
                        int32_t step);
 

@@ -4,10 +4,16 @@
  * programs before it, are done with: one thread reads and writes it for all.
  *
  *   bar.sync                          the program has added what it adds
- *   st.release [%own], %step          so far
- *   again: ld.acquire %done, [%ahead]
- *   @(%done <= %step) bra again       (but where that is its own)
+ *   until: ld.acquire %done, [%ahead] so far, and so have those ahead
+ *   @(%done < %step) bra until        (but where that is its own)
+ *   st.release [%own], %step
+ *   again: ld.acquire %done, [%ahead] not if the value above is enough
+ *   @(%done <= %step) bra again
  *   bar.sync
+ *
+ * The first wait is for steps that the program leaves out: programs after it
+ * that wait for one of these wait for those ahead of it, too. A step below 0 is
+ * none (defer-atomic-adds).
  *
  * If a store warp does the additions (store_warp.c), it does this, too,
  * concurrently with the warp group.
@@ -44,6 +50,23 @@ void tc_gen_await(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
     LLVMPositionBuilderAtEnd(g->b, done);
 }
 
+void tc_gen_follow_step(tc_gen *g, LLVMValueRef own, LLVMValueRef ahead,
+                        LLVMValueRef step)
+{
+    LLVMBasicBlockRef is = tc_gen_block_new(g, "step");
+    LLVMBasicBlockRef after = tc_gen_block_new(g, "stepped");
+    LLVMValueRef seen = tc_gen_alloca(g, g->i32), zero = tc_gen_i32(g, 0);
+    LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSGE, step, zero, ""), is,
+                    after);
+    LLVMPositionBuilderAtEnd(g->b, is);
+    LLVMBuildStore(g->b, tc_gen_i32(g, INT32_MIN), seen);
+    LLVMValueRef before = LLVMBuildSub(g->b, step, tc_gen_i32(g, 1), "");
+    tc_gen_await(g, own, ahead, before, seen);
+    tc_gen_announce(g, own, step);
+    tc_gen_await(g, own, ahead, step, seen);
+    tc_gen_enter(g, after);
+}
+
 /* By one thread. */
 static void follow(tc_gen *g, const tc_op *op, LLVMValueRef own,
                    LLVMValueRef ahead)
@@ -53,9 +76,7 @@ static void follow(tc_gen *g, const tc_op *op, LLVMValueRef own,
         tc_gen_announce(g, own, tc_gen_i32(g, INT32_MAX));
         return;
     }
-    LLVMValueRef step = tc_gen_scalar(g, op->in[2]);
-    tc_gen_announce(g, own, step);
-    tc_gen_await(g, own, ahead, step, NULL);
+    tc_gen_follow_step(g, own, ahead, tc_gen_scalar(g, op->in[2]));
 }
 
 bool tc_nvptx_follow(tc_gen *g, const tc_op *op)

@@ -136,8 +136,7 @@ static bool add_alone(tc_gen *g, const tc_op *store)
     LLVMValueRef step = tc_gen_scalar(g, store->in[4]);
     plain(g, "cp.async.bulk.wait_group 0;");
     plain(g, "fence.proxy.async.global;");
-    tc_gen_announce(g, own, step);
-    tc_gen_await(g, own, ahead, step, NULL);
+    tc_gen_follow_step(g, own, ahead, step);
     plain(g, "fence.proxy.async.global;");
     if (!tc_gen_start_copies(g, store, tc_gen_get(g, store->in[0])))
         return false;

@@ -5,12 +5,15 @@
  */
 #include "test/unit/host/fixture.h"
 
+#include "codegen/host/runtime/runtime.h"
 #include "passes/passes.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <string.h>
+#include <time.h>
 
 /* Softmax and product of narrow tiles: of all families something. */
 static const char mixed_text[] =
@@ -131,6 +134,44 @@ START_TEST(programs_in_order)
 }
 END_TEST
 
+typedef struct following {
+    tc_run_thread thread;
+    int32_t own, ahead;
+} following;
+
+static void *follow_step(void *arg)
+{
+    following *f = arg;
+    return tc_host_rt_follow(&f->thread, &f->own, &f->ahead, 5) ? f : NULL;
+}
+
+static int32_t word_of(const int32_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* Nothing is published while the program ahead has steps before that one to
+ * do, and nothing of a step that is none. */
+START_TEST(waits_before_it_publishes)
+{
+    tc_run r = {0};
+    following f = {.thread.run = &r, .ahead = 4};
+    pthread_t thread;
+    void *ok;
+    ck_assert(tc_host_rt_follow(&f.thread, &f.own, &f.ahead, -1));
+    ck_assert_int_eq(f.own, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, follow_step, &f), 0);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    ck_assert_int_eq(word_of(&f.own), 0);
+    __atomic_store_n(&f.ahead, 5, __ATOMIC_RELEASE);
+    while (word_of(&f.own) != 5)
+        sched_yield();
+    __atomic_store_n(&f.ahead, 6, __ATOMIC_RELEASE);
+    ck_assert_int_eq(pthread_join(thread, &ok), 0);
+    ck_assert_ptr_nonnull(ok);
+}
+END_TEST
+
 /* Contexts of their own compile at once. */
 static void *compile_alone(void *arg)
 {
@@ -228,6 +269,7 @@ void host_machine_tests(TCase *t)
     tcase_add_test(t, machines_agree);
     tcase_add_test(t, launches_at_once);
     tcase_add_test(t, programs_in_order);
+    tcase_add_test(t, waits_before_it_publishes);
     tcase_add_test(t, compiles_at_once);
     tcase_add_test(t, out_of_memory);
 }
