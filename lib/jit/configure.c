@@ -50,6 +50,17 @@ static int64_t largest_side(const tilec_compile_options *o)
     return n;
 }
 
+/* Of the first tensor, if it is a matrix; 0: not known. */
+static int64_t first_rows(const tilec_compile_options *o)
+{
+    for (size_t i = 0; i < o->nexamples; i++) {
+        const DLTensor *t = o->examples[i].tensor;
+        if (o->examples[i].kind == TILEC_ARG_TENSOR && t && t->shape)
+            return t->ndim == 2 ? t->shape[0] : 0;
+    }
+    return 0;
+}
+
 /* The class of the mask that is bound, "@causal". */
 static const char *mask_class(const tc_module *m, const char *mask)
 {
@@ -84,7 +95,8 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
         .mask = mask_class(job->module, mask),
         .score = score_class(job, score),
         .dropout = dropout && strcmp(dropout, "@keep_all") != 0,
-        .length = largest_side(&r->options)};
+        .length = largest_side(&r->options),
+        .rows = first_rows(&r->options)};
 }
 
 static bool is_given(const tilec_compile_options *o, const char *name)

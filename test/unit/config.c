@@ -196,12 +196,14 @@ END_TEST
 
 START_TEST(a_broken_text_fits_nothing)
 {
-    tc_config_query q = {"k",    tc_target_get("sm_80"),
-                         "bf16", 64,
-                         64,     "none",
-                         1,      0,
-                         false,  "none",
-                         false,  false};
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "none",
+                         .length = 1,
+                         .score = "none"};
     static const char *const texts[] = {
         "",
         "{",
@@ -220,18 +222,14 @@ END_TEST
 
 START_TEST(shipped_configurations_are_read)
 {
-    tc_config_query q = {"attention_fwd",
-                         tc_target_get("sm_80"),
-                         "bf16",
-                         64,
-                         64,
-                         "none",
-                         1,
-                         0,
-                         false,
-                         "none",
-                         false,
-                         false};
+    tc_config_query q = {.kernel = "attention_fwd",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "none",
+                         .length = 1,
+                         .score = "none"};
     tc_config c;
     ck_assert(tc_config_find(&cx->arena, &q, &c));
     ck_assert_uint_gt(c.nbindings, 0);
@@ -290,12 +288,13 @@ START_TEST(an_embedded_kernel_is_configured)
                                .examples = examples,
                                .nexamples = 3,
                                .no_load = 1};
-    tc_config_query q = {"matmul", tc_target_get("sm_80"),
-                         "bf16",   0,
-                         0,        "none",
-                         500,      0,
-                         false,    "none",
-                         false,    false};
+    tc_config_query q = {.kernel = "matmul",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .mask = "none",
+                         .length = 500,
+                         .score = "none",
+                         .rows = 500};
     tilec_source source = tilec_text("matmul", NULL, 0);
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -326,6 +325,21 @@ START_TEST(an_embedded_kernel_is_configured)
     ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
     ck_assert_str_eq(tilec_kernel_binding(k, "BM"), "64");
     tilec_kernel_free(k);
+    /* Few rows: those of the first tensor. */
+    source.text = NULL;
+    o.target = "sm_90a";
+    o.nbindings = 0;
+    shape[0] = 16;
+    ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), "16");
+    tilec_kernel_free(k);
+    o.nexamples = 0; /* not known */
+    tilec_binding type[] = {{"T", "bf16"}};
+    o.bindings = type;
+    o.nbindings = 1;
+    ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_str_eq(tilec_kernel_binding(k, "BM"), "128");
+    tilec_kernel_free(k);
     tilec_context_free(tilec);
 }
 END_TEST
@@ -335,18 +349,47 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
     static const char text[] =
         "{\"configs\": [{\"d\": 64, \"use\": {\"BM\": 1}},"
         "{\"dtype\": \"f32\", \"use\": {\"BM\": 2}}]}";
-    tc_config_query q = {"k",   tc_target_get("sm_80"),
-                         "f32", 64,
-                         64,    "none",
-                         1,     0,
-                         false, "none",
-                         false, false};
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "f32",
+                         .d = 64,
+                         .dv = 64,
+                         .mask = "none",
+                         .length = 1,
+                         .score = "none"};
     tc_config c;
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "2");
     q.dtype = "bf16";
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "1");
+}
+END_TEST
+
+static const char *tiles_of_rows(int64_t n)
+{
+    static const char text[] = "{\"configs\": [{\"use\": {\"BM\": 128}},"
+                               "{\"rows\": 64, \"use\": {\"BM\": 64}},"
+                               "{\"rows\": 16, \"use\": {\"BM\": 16}}]}";
+    tc_config_query q = {.kernel = "k",
+                         .target = tc_target_get("sm_80"),
+                         .dtype = "bf16",
+                         .mask = "none",
+                         .score = "none",
+                         .rows = n};
+    tc_config c;
+    ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
+    return c.bindings[0].value;
+}
+
+START_TEST(few_rows_have_tiles_of_their_own)
+{
+    ck_assert_str_eq(tiles_of_rows(1), "16");
+    ck_assert_str_eq(tiles_of_rows(16), "16");
+    ck_assert_str_eq(tiles_of_rows(17), "64");
+    ck_assert_str_eq(tiles_of_rows(64), "64");
+    ck_assert_str_eq(tiles_of_rows(65), "128");
+    ck_assert_str_eq(tiles_of_rows(0), "128"); /* not known */
 }
 END_TEST
 
@@ -543,6 +586,7 @@ int main(void)
     tcase_add_test(t, an_embedded_kernel_is_configured);
     tcase_add_test(t, no_memory_for_configurations);
     tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
+    tcase_add_test(t, few_rows_have_tiles_of_their_own);
     tcase_add_test(t, entries_of_also_add_what_they_use);
     tcase_add_test(t, entries_of_also_know_split_heads);
     tcase_add_test(t, entries_of_also_bind);
