@@ -6,6 +6,7 @@ same algorithm and torch, in turns.
     python3 test/bench/kernels.py --lib build/libtilec.so [--only softmax]
         [--contenders tilec,triton] [--variants] [--warm 12] [--json out.json]
     python3 test/bench/kernels.py --from out.json       # the table of a file
+    python3 test/bench/kernels.py --lib build/libtilec.so --small
 
 kernel_cases/ has the cases, in files of one kind each: what is computed, at two
 sizes, by tilec, by a Triton kernel that triton.autotune tunes over a set of
@@ -14,7 +15,10 @@ check. A case has several sets of inputs, together larger than the L2 cache; a
 turn is a CUDA graph of launches, each on the next set. `copy` copies as many
 bytes as the case reads and writes. Times are medians over rounds in random
 order. --variants adds other tile sizes and warps of tilec's. --warm N has N
-processes compile everything first, into the caches on disk.
+processes compile everything first, into the caches on disk. A contender whose
+module is not installed is left out, and a line says so. --small checks tilec's
+results for each kind of case at a small size, without times, on the CPU where
+there is no GPU; without torch its exit status is 77.
 """
 import argparse
 import datetime
@@ -91,13 +95,13 @@ class Problem:
         return worst
 
 
-def cases(only):
+def cases(only, which="CASES"):
     sys.path.insert(0, str(ROOT / "test" / "bench" / "kernel_cases"))
     import importlib
     found = []
     for path in sorted((ROOT / "test" / "bench" / "kernel_cases").glob(
             "*_cases.py")):
-        found += importlib.import_module(path.stem).CASES
+        found += getattr(importlib.import_module(path.stem), which)
     wanted = only.split(",")
     return [c for c in found if any(o in c.label for o in wanted)]
 
@@ -152,6 +156,24 @@ def warm(args):
         w.wait()
 
 
+def check_small(args):
+    """How many of the small cases are wrong."""
+    load_tilec(args.lib)
+    try:
+        import torch
+    except ImportError:
+        sys.exit(77)
+    wrong = 0
+    for c in cases(args.only, "SMALL"):
+        torch.manual_seed(0)
+        p = Problem(c, False)
+        error = p.error("tilec", p.makers()["tilec"]()())
+        ok = error < p.tolerance("tilec")
+        wrong += not ok
+        print("%-36s error %.1e%s" % (c.label, error, "" if ok else " WRONG"))
+    return wrong
+
+
 def wanted(args, case):
     """Names of contenders, with those of variants; None: all."""
     more = list(case.variants()) if args.variants else []
@@ -201,6 +223,7 @@ def main():
                    help="cases whose label holds one of these texts")
     p.add_argument("--contenders", type=lambda s: s.split(","))
     p.add_argument("--variants", action="store_true")
+    p.add_argument("--small", action="store_true")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--turn-ms", type=float, default=15.0)
     p.add_argument("--warm", type=int, default=0, metavar="N")
@@ -217,6 +240,8 @@ def main():
         return
     if not args.lib:
         p.error("--lib is missing")
+    if args.small:
+        sys.exit(check_small(args) and 1)
     if args.warm and not args.warming:
         warm(args)
     data = run(args)

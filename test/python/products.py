@@ -36,6 +36,25 @@ class Products(unittest.TestCase):
                           bindings={n: str(v) for n, v in bindings.items()})
         k(*args)
 
+    def test_matmul(self):
+        for b, m, n, k in ((1, 5, 7, 9), (3, 70, 130, 100), (2, 64, 64, 0), (0, 5, 7, 9)):
+            x, y = random(1, b, m, k, dtype="float16"), random(2, b, k, n, dtype="float16")
+            z = np.full((b, m, n), np.nan, "float16")
+            made = x.astype("float64") @ y.astype("float64")
+            for sums, most in (("f32", 2e-3), ("f16", 1e-2)):
+                z[:] = np.nan
+                self.run_kernel("batched_matmul", "batched_matmul", x, y, z, TS=sums)
+                if b:
+                    self.near(z, made, "matrices, sums of " + sums, most)
+                    z[0] = np.nan
+                    self.run_kernel("matmul", "matmul", x[0], y[0], z[0], TS=sums)
+                    self.near(z[0], made[0], "one, sums of " + sums, most)
+
+    def test_matrices_that_do_not_fit(self):
+        x, y = random(1, 3, 8, 8, dtype="float16"), random(2, 2, 8, 8, dtype="float16")
+        with self.assertRaisesRegex(tilec.Error, "as many matrices"):
+            self.run_kernel("batched_matmul", "batched_matmul", x, y, np.empty((3, 8, 8), "float16"))
+
     def test_linear(self):
         for i, (m, n, k) in enumerate(((5, 7, 9), (70, 130, 200), (64, 64, 0))):
             x, w = random(i, m, k, dtype="float16"), random(i + 9, n, k, dtype="float16")

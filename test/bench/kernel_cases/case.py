@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a case of kernels.py is: see its head."""
+import importlib
+
 import torch
+
+# Without a GPU there are only the small cases, on the CPU, without times.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Case:
@@ -25,7 +30,7 @@ class Case:
 
 
 def randn(*shape, dtype=torch.bfloat16):
-    return torch.randn(*shape, device="cuda", dtype=torch.float32).to(dtype)
+    return torch.randn(*shape, device=DEVICE, dtype=torch.float32).to(dtype)
 
 
 def tilec_kernel(text, name, arguments, outputs, warps=0, stages=0,
@@ -58,4 +63,13 @@ def torch_function(f, compiled=False):
     def make():
         g = torch.compile(f, dynamic=False) if compiled else f
         return lambda s: lambda: g(s)
+    return make
+
+
+def triton_function(module, name, *more):
+    """make of a function of a set in one of the files of Triton kernels, which
+    are imported here: without triton this contender fails, and says so."""
+    def make():
+        f = getattr(importlib.import_module(module), name)
+        return lambda s: lambda: f(s, *more)
     return make

@@ -3,7 +3,7 @@
 fast transforms."""
 import torch
 import torch.nn.functional as F
-from case import Case, randn, tilec_kernel, torch_function
+from case import DEVICE, Case, randn, tilec_kernel, torch_function
 
 
 class Elements(Case):
@@ -45,11 +45,11 @@ class Sample(Elements):
     def inputs(self):
         m, n, k, p = self.size
         full = lambda value, dtype=torch.float32: torch.full(
-            (m,), value, device="cuda", dtype=dtype)
+            (m,), value, device=DEVICE, dtype=dtype)
         return dict(x=3 * randn(m, n, dtype=self.dtype),
-                    tokens=torch.zeros(m, device="cuda", dtype=torch.int64),
+                    tokens=torch.zeros(m, device=DEVICE, dtype=torch.int64),
                     settings=[full(0.8), full(k, torch.int32), full(p / 100),
-                              full(0.0), torch.arange(m, device="cuda")])
+                              full(0.0), torch.arange(m, device=DEVICE)])
 
     def arguments(self, s):
         return [s["x"], s["tokens"], *s["settings"]]
@@ -107,7 +107,7 @@ class Hadamard(PrefixSum):
     def torch(self, s):
         """By the product with a matrix."""
         n = self.size[1]
-        h = torch.ones(1, 1, device="cuda")
+        h = torch.ones(1, 1, device=DEVICE)
         while len(h) < n:
             h = torch.cat((torch.cat((h, h), 1), torch.cat((h, -h), 1)))
         return (s["x"] @ (h * n ** -0.5).to(s["x"].dtype),)
@@ -166,7 +166,7 @@ class Histogram(Elements):
 
     def inputs(self):
         return dict(x=self.spread * randn(self.size[0], dtype=torch.float32),
-                    counts=torch.zeros(self.size[2], device="cuda",
+                    counts=torch.zeros(self.size[2], device=DEVICE,
                                        dtype=torch.int32))
 
     def contenders(self):
@@ -193,6 +193,24 @@ class Histogram(Elements):
         return float((a - b).abs().max() / b.max())
 
 
+class Counts(Histogram):
+    """size: ints, 1, bins: those of 0 to bins - 1 are counted."""
+
+    word, bindings = "counts", {}
+
+    def inputs(self):
+        n, _, bins = self.size
+        x = torch.randint(0, bins, (n,), device=DEVICE, dtype=torch.int32)
+        counts = torch.zeros(bins, device=DEVICE, dtype=torch.int32)
+        return dict(x=x, counts=counts)
+
+    def arguments(self, s):
+        return [s["x"], s["counts"]]
+
+    def torch(self, s):
+        return (torch.bincount(s["x"], minlength=self.size[2]),)
+
+
 CASES = [
     Sample(1, 128256, 50, 100), Sample(64, 128256, 50, 100),
     Sample(64, 128256, 0, 90), Sample(256, 32000, 40, 95),
@@ -203,4 +221,12 @@ CASES = [
     Dropout(8192, 4096),
     Histogram(1 << 25, 1, 256), Histogram(1 << 25, 1, 256, spread=0),
     Histogram(1 << 25, 1, 4096), Histogram(1 << 25, 1, 65536),
+    Counts(1 << 25, 1, 256), Counts(1 << 25, 1, 65536),
+]
+
+F32 = torch.float32
+SMALL = [
+    Sample(3, 5000, 50, 100), Sample(3, 5000, 0, 90),
+    PrefixSum(5, 3000, dtype=F32), Hadamard(6, 64), Fft(6, 128, dtype=F32),
+    Dropout(1024, 1024), Histogram(5000, 1, 64), Counts(5000, 1, 64),
 ]

@@ -2,7 +2,8 @@
 """Cases of products: matrices, linear layers, groups, experts, convolution."""
 import torch
 import torch.nn.functional as F
-from case import Case, randn, tilec_kernel, torch_function
+from case import (DEVICE, Case, randn, tilec_kernel, torch_function,
+                  triton_function)
 
 
 class Product(Case):
@@ -31,9 +32,8 @@ class Product(Case):
         return {"w%d %s" % t: self.tilec(*t) for t in self.tiles[1:]}
 
     def contenders(self):
-        import products_triton
         found = {"tilec": self.tilec(*self.tiles[0]),
-                 "triton": torch_function(getattr(products_triton, self.word))}
+                 "triton": triton_function("products_triton", self.word)}
         if hasattr(self, "torch"):
             found["torch"] = torch_function(self.torch)
             found["compiled"] = torch_function(self.torch, compiled=True)
@@ -59,6 +59,52 @@ class Matmul(Product):
 
     def reference(self, s):
         return (s["x"].float() @ s["w"].float(),)
+
+
+class BatchedMatmul(Matmul):
+    """size: matrices, rows, columns, depth."""
+
+    word = text = name = "batched_matmul"
+
+    def work(self):
+        b, m, n, k = self.size
+        return 2 * b * m * n * k, 2 * b * (m * k + m * n + n * k)
+
+    def inputs(self):
+        b, m, n, k = self.size
+        return dict(x=randn(b, m, k), w=randn(b, k, n), y=randn(b, m, n))
+
+    def torch(self, s):
+        return (torch.bmm(s["x"], s["w"]),)
+
+    def contenders(self):
+        return {"tilec": self.tilec(*self.tiles[0]),
+                "torch": torch_function(self.torch)}
+
+
+class HalfSums(Matmul):
+    """f16 with sums in f16, and in f32 (`wide`)."""
+
+    word, bindings = "f16_sums", dict(TS="f16")
+
+    def inputs(self):
+        m, n, k = self.size
+        f16 = torch.float16
+        return dict(x=randn(m, k).to(f16) / k ** 0.5, w=randn(k, n).to(f16),
+                    y=randn(m, n).to(f16))
+
+    def by_torch(self, half):
+        def product(s):
+            torch.backends.cuda.matmul.allow_fp16_accumulation = half
+            return self.torch(s)
+        return torch_function(product)
+
+    def contenders(self):
+        warps, tile = self.tiles[0]
+        return {"tilec": self.tilec(warps, tile),
+                "wide": self.tilec(warps, dict(tile, TS="f32")),
+                "torch": self.by_torch(True),
+                "torch_wide": self.by_torch(False)}
 
 
 class Linear(Product):
@@ -107,9 +153,9 @@ class LinearW8(Product):
 
     def inputs(self):
         _, n, k = self.size
-        w = torch.randint(-128, 128, (n, k), device="cuda", dtype=torch.int8)
+        w = torch.randint(-128, 128, (n, k), device=DEVICE, dtype=torch.int8)
         return dict(self.x_and_y(), w=w, wide=w.to(torch.bfloat16),
-                    factors=torch.rand(n, device="cuda") / 64)
+                    factors=torch.rand(n, device=DEVICE) / 64)
 
     def arguments(self, s):
         return [s[name] for name in ("x", "w", "factors", "y")]
@@ -127,10 +173,10 @@ class LinearW4(Product):
 
     def inputs(self):
         _, n, k = self.size
-        q = torch.randint(0, 16, (n, k // 128, 2, 64), device="cuda",
+        q = torch.randint(0, 16, (n, k // 128, 2, 64), device=DEVICE,
                           dtype=torch.int32)
         packed = (q[:, :, 0] | q[:, :, 1] << 4).to(torch.uint8)
-        factors = (torch.rand(k // 128, n, device="cuda") / 8)
+        factors = (torch.rand(k // 128, n, device=DEVICE) / 8)
         return dict(self.x_and_y(), q=(q - 8).reshape(n, k).to(torch.int8),
                     w=packed.reshape(n, k // 2).view(torch.int8),
                     factors=factors.to(torch.bfloat16))
@@ -158,8 +204,8 @@ class LinearFp8(Product):
         m, n, k = self.size
         e4m3 = torch.float8_e4m3fn
         return dict(x=randn(m, k, dtype=e4m3), w=randn(n, k, dtype=e4m3),
-                    x_factors=torch.rand(k // 128, m, device="cuda"),
-                    w_factors=torch.rand(n // 128, k // 128, device="cuda"),
+                    x_factors=torch.rand(k // 128, m, device=DEVICE),
+                    w_factors=torch.rand(n // 128, k // 128, device=DEVICE),
                     y=randn(m, n))
 
     def arguments(self, s):
@@ -180,10 +226,10 @@ class LinearInt8(LinearW8):
 
     def inputs(self):
         m, n, k = self.size
-        x, w = (torch.randint(-128, 128, (side, k), device="cuda",
+        x, w = (torch.randint(-128, 128, (side, k), device=DEVICE,
                               dtype=torch.int8) for side in (m, n))
-        return dict(x=x, w=w, x_factors=torch.rand(m, device="cuda"),
-                    w_factors=torch.rand(n, device="cuda"), y=randn(m, n))
+        return dict(x=x, w=w, x_factors=torch.rand(m, device=DEVICE),
+                    w_factors=torch.rand(n, device=DEVICE), y=randn(m, n))
 
     def arguments(self, s):
         return [s[name] for name in
@@ -220,7 +266,7 @@ class Grouped(Product):
         m, n, k, g = self.size
         cuts = torch.randperm(m, generator=torch.Generator().manual_seed(1))
         starts = [0, *sorted(cuts[:g - 1].tolist()), m]
-        starts = torch.tensor(starts, device="cuda", dtype=torch.int32)
+        starts = torch.tensor(starts, device=DEVICE, dtype=torch.int32)
         return dict(x=randn(m, k), y=randn(m, n), w=randn(g, n, k) / k ** 0.5,
                     starts=starts, ends=starts[1:].contiguous())
 
@@ -249,7 +295,7 @@ class ExpertUp(Product):
 
     def inputs(self):
         m, n, k, g = self.size
-        chosen = torch.rand(m, g, device="cuda").topk(2).indices.flatten()
+        chosen = torch.rand(m, g, device=DEVICE).topk(2).indices.flatten()
         pairs, experts = [], []
         for e in range(g):
             own = (chosen == e).nonzero().flatten().int()
@@ -260,16 +306,16 @@ class ExpertUp(Product):
         pairs = torch.cat(pairs)
         pairs = F.pad(pairs, (0, blocks * self.BLOCK - len(pairs)), value=-1)
         experts += [-1] * (blocks - len(experts))
-        experts = torch.tensor(experts, device="cuda", dtype=torch.int32)
+        experts = torch.tensor(experts, device=DEVICE, dtype=torch.int32)
         ends = self.BLOCK * (experts[None] == torch.arange(
-            g, device="cuda")[:, None]).sum(1).cumsum(0).int()
+            g, device=DEVICE)[:, None]).sum(1).cumsum(0).int()
         ends[-1] = len(pairs)
         x = randn(m + 1, k)
         x[m] = 0  # torch: the row of -1
         return dict(x=x[:m], w=randn(g, n, k) / k ** 0.5, pairs=pairs,
                     experts=experts, top=2, padded=x, ends=ends,
                     rows=torch.where(pairs < 0, m, pairs // 2),
-                    y=torch.zeros(len(pairs), n, device="cuda",
+                    y=torch.zeros(len(pairs), n, device=DEVICE,
                                   dtype=torch.bfloat16))
 
     def arguments(self, s):
@@ -332,9 +378,10 @@ MEDIUM = tiles((8, 128, 128, 64), (8, 128, 256, 64))
 TURNED = tiles((8, 256, 128, 64), (8, 128, 256, 64), (8, 128, 128, 64))
 PAIRS = tiles((8, 128, 128, 64), (8, 128, 96, 64), (8, 128, 64, 64))
 # More slots than the compiler gives steps of few bytes.
-DEEP = [(w, dict(b, stages=8)) for w, b in tiles((8, 128, 64, 64))]
+DEEP = [(w, dict(b, stages=8)) for w, b in
+        tiles((4, 128, 64, 64), (8, 128, 64, 64))]
 SPLIT = {"kernel.split": "auto"}
-FEW = [(w, dict(b, **s)) for s in ({}, SPLIT) for w, b in tiles(
+FEW = [(w, dict(b, **s)) for s in (dict(stages=4), {}, SPLIT) for w, b in tiles(
     (4, 16, 64, 256), (4, 16, 64, 128), (4, 16, 128, 128))]
 W4 = [(w, dict(BM=m, BN=n)) for w, m, n in
       ((8, 256, 128), (8, 128, 256), (8, 128, 128))]
@@ -348,8 +395,10 @@ CASES = [
     Matmul(4096, 4096, 4096, tiles=BIG), Matmul(8192, 8192, 8192, tiles=BIG),
     Matmul(16, 4096, 4096, tiles=tiles(
         (4, 16, 32, 256), (4, 16, 32, 128), (4, 16, 64, 128))),
-    Matmul(128, 8192, 8192, tiles=tiles(
-        (8, 128, 64, 64), (4, 128, 64, 64), (8, 128, 64, 128)) + DEEP),
+    Matmul(128, 8192, 8192, tiles=DEEP + tiles(
+        (8, 128, 64, 64), (4, 128, 64, 64), (8, 128, 64, 128))),
+    BatchedMatmul(64, 1024, 1024, 1024, tiles=MEDIUM + TURNED[:1]),
+    HalfSums(4096, 4096, 4096, tiles=BIG),
     Linear(4096, 4096, 4096, tiles=MEDIUM),
     Linear(8192, 11008, 4096, tiles=BIG),
     Swiglu(4096, 11008, 4096, tiles=PAIRS),
@@ -371,4 +420,17 @@ CASES = [
     Conv2d(32, 56, 56, 256, 256, tiles=PIXELS),
     # Tiles that divide 28 and fill the GPU.
     Conv2d(32, 28, 28, 512, 512, tiles=PIXELS[1:] + PIXELS[:1]),
+]
+
+SQUARE = tiles((4, 64, 64, 64))
+SMALL = [
+    Matmul(70, 72, 200, tiles=SQUARE), BatchedMatmul(3, 70, 72, 200, tiles=SQUARE),
+    HalfSums(70, 72, 200, tiles=SQUARE), Linear(70, 72, 200, tiles=SQUARE),
+    Swiglu(70, 72, 200, tiles=SQUARE), LinearW8(5, 72, 256, tiles=FEW[:1]),
+    LinearW4(5, 72, 256, tiles=W4_FEW[2:3]),
+    LinearFp8(70, 128, 256, tiles=[(4, dict(BM=64, BN=128))]),
+    LinearInt8(70, 72, 256, tiles=tiles((4, 64, 64, 128))),
+    Grouped(150, 48, 64, 3, tiles=SQUARE),
+    ExpertUp(100, 48, 64, 3, tiles=tiles((4, 128, 64, 64))),
+    Conv2d(2, 14, 14, 32, 64, tiles=[(4, dict(BB=2, BH=4, BW=8, BN=64))]),
 ]

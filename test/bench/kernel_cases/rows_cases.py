@@ -4,7 +4,8 @@ import pathlib
 
 import torch
 import torch.nn.functional as F
-from case import Case, randn, tilec_kernel, torch_function
+from case import (DEVICE, Case, randn, tilec_kernel, torch_function,
+                  triton_function)
 
 EPS = 1e-5
 TUTORIAL = pathlib.Path(__file__).resolve().parents[3] / "kernels/tutorial"
@@ -40,9 +41,8 @@ class Rows(Case):
         return {"w%d %s" % (w, b): self.tilec(w, **b) for w, b in self.options}
 
     def contenders(self):
-        import rows_triton
         found = {"tilec": self.tilec(),
-                 "triton": torch_function(getattr(rows_triton, self.word))}
+                 "triton": triton_function("rows_triton", self.word)}
         if hasattr(self, "torch"):
             found["torch"] = torch_function(self.torch)
             found["compiled"] = torch_function(self.torch, compiled=True)
@@ -120,9 +120,9 @@ class CrossEntropy(Rows):
     def inputs(self):
         m, n = self.size
         return dict(x=self.randn(), labels=torch.randint(n, (m,),
-                                                         device="cuda"),
-                    loss=torch.empty(m, device="cuda"),
-                    lse=torch.empty(m, device="cuda"))
+                                                         device=DEVICE),
+                    loss=torch.empty(m, device=DEVICE),
+                    lse=torch.empty(m, device=DEVICE))
 
     def arguments(self, s):
         return [s["x"], s["labels"], s["loss"], s["lse"]]
@@ -154,7 +154,7 @@ class CrossEntropyBackward(CrossEntropy):
     def torch(self, s):
         x = s["x"]
         p = torch.exp(x.float() - s["lse"][:, None])
-        columns = torch.arange(x.shape[1], device="cuda")
+        columns = torch.arange(x.shape[1], device=DEVICE)
         p = p - (columns == s["labels"][:, None]).float()
         return ((p * s["dloss"][:, None]).to(x.dtype),)
 
@@ -165,7 +165,7 @@ class Layernorm(Rows):
 
     def inputs(self):
         x, n = self.randn(), self.size[1]
-        mean = torch.empty(len(x), device="cuda")
+        mean = torch.empty(len(x), device=DEVICE)
         return dict(x=x, w=randn(n, dtype=self.dtype), mean=mean,
                     b=randn(n, dtype=self.dtype), y=torch.empty_like(x),
                     rstd=torch.empty_like(mean))
@@ -221,10 +221,9 @@ class LayernormBackward(Layernorm):
             s["rstd"][:, None], s["w"], s["b"], [True, True, True])
 
     def contenders(self):
-        import rows_triton
         return {"tilec": self.tilec(),
-                "triton": torch_function(
-                    lambda s: rows_triton.norm_backward(s, self.is_layer)),
+                "triton": triton_function("rows_triton", "norm_backward",
+                                          self.is_layer),
                 "torch": torch_function(self.torch),
                 "compiled": torch_function(self.torch, compiled=True)}
 
@@ -265,7 +264,7 @@ class QkNorm(Rows):
 
     def inputs(self):
         m, hq, hk, d = self.size
-        angle = torch.randn(m, d // 2, device="cuda")
+        angle = torch.randn(m, d // 2, device=DEVICE)
         q, k = randn(m, hq, d), randn(m, hk, d)
         return dict(q=q, k=k, wq=randn(d), wk=randn(d), cos=angle.cos(),
                     sin=angle.sin(), qo=torch.empty_like(q),
@@ -298,4 +297,11 @@ CASES = [
     Rmsnorm(8192, 4096), Rmsnorm(8192, 2880),
     RmsnormBackward(8192, 4096), RmsnormBackward(8192, 2880),
     QkNorm(8192, 32, 8, 128), QkNorm(8192, 64, 8, 64),
+]
+
+SMALL = [
+    Add(60, 70), Softmax(9, 100), SoftmaxBackward(9, 100),
+    CrossEntropy(9, 1000), CrossEntropyBackward(9, 1000), Layernorm(9, 100),
+    LayernormBackward(9, 100), Rmsnorm(9, 100), RmsnormBackward(9, 100),
+    QkNorm(9, 4, 2, 64),
 ]
