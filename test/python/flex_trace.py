@@ -99,6 +99,10 @@ OPERATORS = {
         ROWS[:, 10:90:2][h, q] + torch.stack([s, s * 2, s * 3])[h] +
         torch.cat([ROWS[0], ROWS[1]])[k + 100] + (ROWS @ ROWS.T)[h, 0] +
         torch.softmax(ROWS[:, k], 0)[h]),
+    "reversed and gathered": lambda s, b, h, q, k: (
+        s + ROWS.flip(0, 1)[h, k] + ROWS.flip(-1)[:, q].sum() +
+        ROWS[h].gather(0, k[None].long())[0] +
+        ROWS.gather(1, torch.stack([q, k])[None].long())[0, h % 2]),
     "constants": lambda s, b, h, q, k: (
         s + torch.tensor(3.5) + torch.tensor([1., 2, 3])[h] +
         torch.zeros_like(s) + s.new_full((), 2) + torch.arange(5, 50)[k] +
@@ -346,6 +350,17 @@ def test_unknown_operator():
 def test_results_of_a_shape():
     refused(NotImplementedError, "shape [?]", "<lambda>",
             mod=lambda s, b, h, q, k: s + ROWS[:, q])
+
+
+def test_functions_indices_and_kinds():
+    for mod, said in (
+            (lambda s, b, h, q, k: torch.cond(q > k, lambda: s, lambda: -s),
+             "In its place: torch.where"),
+            (lambda s, b, h, q, k: s + ROWS.max(1)[0][h],
+             "In its place: torch.amax"),
+            (lambda s, b, h, q, k: (s * 1j).real, "values of torch.complex")):
+        refused(NotImplementedError, said, mod=mod)
+    refused(TypeError, "the mod returns a str", mod=lambda s, *_: "s")
 
 
 def test_complex_table():

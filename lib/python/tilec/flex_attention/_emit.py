@@ -18,7 +18,8 @@ from . import _numbers, _ops
 from ._ops import POINTWISE
 from ._shapes import SHAPES, broadcast, element
 from ._trace import POSITIONS
-from ._values import (STORED, Array, Scalar, Unsupported, literal)
+from ._values import (
+    STORED, TYPES, Array, Scalar, Unsupported, literal)
 from ._writer import Writer, load
 
 # Positions are at most what a tensor's size can be.
@@ -118,6 +119,9 @@ class Emitter:
         if i is not None:
             return self._leaf(i, self.trace.closure.tensors[i])()
         x = getattr(self.trace.graph, node.target)
+        if not isinstance(x, torch.Tensor):
+            raise Unsupported("an operator that takes functions (torch.cond)",
+                              "torch.where")
         if not all(u.target in (torch.ops.aten.lift_fresh_copy.default,
                                 torch.ops.aten.lift_fresh.default)
                    for u in node.users):
@@ -162,6 +166,8 @@ class Emitter:
     def _pointwise(self, name, node, args, named):
         value = node.meta["val"]
         out = value.dtype if isinstance(value, torch.Tensor) else torch.int64
+        if out not in TYPES:
+            raise Unsupported("values of %s" % out, operands=True)
         f = POINTWISE[name]
         kind = out
         if name in _COMPARISONS:
@@ -261,9 +267,10 @@ class Emitter:
                 x = self._argument(node.args[0])
                 while isinstance(x, (list, tuple)) and len(x) == 1:
                     x, = x
-                if x is None or isinstance(x, (list, tuple)):
+                if not isinstance(x, (Array, _numbers.Host, bool, int, float)):
                     raise TypeError("the mod returns %s, expected one tensor" %
-                                    ("None" if x is None else "a tuple"))
+                                    ("None" if x is None else "a " +
+                                     type(x).__name__))
                 x = self.operand(x, result)
                 return self.writer.cast(self.writer.force(x), result)
             self._values[node] = self._node(node, given)

@@ -175,6 +175,15 @@ def _within(e, i, x, d):
     return wrapped(e.writer, i, length, text)
 
 
+@_op("flip")
+def flip(e, x, dims, out=None):
+    gone = {_dim(d, len(x.shape)) for d in dims}
+    last = {d: _known(e, x.shape[d:d + 1])[0] - 1 for d in gone}
+    return Array(x.shape, x.dtype, lambda index: x.at([
+        _ops.sub(e.writer, torch.int32, number(last[d]), i) if d in last else i
+        for d, i in enumerate(index)]))
+
+
 @_op("stack")
 def stack(e, parts, d=0, out=None):
     d = _dim(d, len(parts[0].shape) + 1)
@@ -242,6 +251,13 @@ def embedding(e, x, i, *rest, out=None):
     return index(e, x, [i])
 
 
+@_op("gather")
+def gather(e, x, d, i, sparse_grad=False, out=None):
+    d = _dim(d, len(x.shape))
+    return Array(i.shape, x.dtype, lambda index: x.at(
+        [*index[:d], _within(e, i.at(index), x, d), *index[d + 1:]]))
+
+
 @_op("take")
 def take(e, x, i, out=None):
     return index(e, view(e, x, [-1]), [i])
@@ -285,6 +301,9 @@ def _by(op, start):
     def reduce(e, x, dims=None, keep=False, dtype=None, out=None):
         if isinstance(dims, bool):
             raise Unsupported("these arguments")
+        if out is None:
+            raise Unsupported("a reduction that gives indices too",
+                              "torch.amax or torch.amin")
         kind = _accumulator(out)
         first = start(x.dtype) if callable(start) else start
         return _reduce(e, x, dims, keep, out, literal(first, kind),
