@@ -5,7 +5,8 @@ beside "sdpa" (and "eager" with --eager).
 
     TILEC_LIBRARY=build/libtilec.so python3 test/bench/generate.py
         [--device cpu] [--batch 8] [--prompt 4032] [--new 64] [--rounds 3]
-        [--profile] [--cache dynamic] [--keys 2048,8192] [--json generate.json]
+        [--profile] [--cache dynamic] [--whole] [--keys 2048,8192]
+        [--json generate.json]
 
 The model has the shapes of Llama 3.2 1B (1.24 billion parameters) and random
 weights in bf16. Greedy; dynamic and static caches. Each contender generates in
@@ -17,6 +18,9 @@ once a thread). First the logits of a prompt and of a decode step are compared w
 the model in float32 with eager attention. Exit status 1: tilec is off by more
 than twice what sdpa is off; 77: there is no transformers, or no such device. On
 the CPU the model is tiny.
+
+--whole times whole calls instead, one after the other in one thread; `decode`
+is what comes after the first token.
 
 --keys times decode steps alone, over dynamic caches of random keys of these
 lengths.
@@ -183,6 +187,53 @@ def show(cache, times, batch):
                       sum(y > 0 for y in less) / len(less)), flush=True)
 
 
+class _First(transformers.StoppingCriteria):
+    """When the first new token is there; stops nothing."""
+
+    def __init__(self, wait):
+        self._wait, self.time = wait, None
+
+    def __call__(self, ids, scores, **named):
+        if self.time is None:
+            self._wait()
+            self.time = time.perf_counter()
+        return torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+
+
+def whole_call(model, ids, new, options, wait):
+    """Seconds of a call, and of what follows its first token."""
+    first = _First(wait)
+    wait()
+    start = time.perf_counter()
+    model.generate(ids, attention_mask=torch.ones_like(ids),
+                   max_new_tokens=new, min_new_tokens=new, do_sample=False,
+                   stopping_criteria=[first], **options)
+    wait()
+    end = time.perf_counter()
+    return end - start, end - first.time
+
+
+def whole_calls(models, ids, new, rounds, options, wait):
+    """{name: (seconds, decode's) of each round}, the first round left out."""
+    found = {name: [] for name in models}
+    for r in range(rounds + 1):
+        for name in random.sample([*models], len(models)):
+            found[name].append(whole_call(models[name], ids, new, options,
+                                          wait))
+    return {name: x[1:] for name, x in found.items()}
+
+
+def show_whole(cache, times, tokens, batch):
+    """`tokens`: new ones of a call."""
+    for name, rounds in times.items():
+        whole, decode = ([x[i] for x in rounds] for i in range(2))
+        print("%-8s %-6s whole calls %5.0f tokens/s, %.3f s, %.3f to %.3f   "
+              "decode %5.0f tokens/s" % (
+                  cache, name, tokens / statistics.median(whole),
+                  statistics.median(whole), min(whole), max(whole),
+                  (tokens - batch) / statistics.median(decode)), flush=True)
+
+
 def profile(model, name, ids, options):
     """Where the host's time of decode steps goes."""
     import cProfile
@@ -259,6 +310,8 @@ def main():
     parser.add_argument("--eager", action="store_true")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--cache", choices=CACHES, help="this one alone")
+    parser.add_argument("--whole", action="store_true",
+                        help="whole calls, one after the other")
     parser.add_argument("--keys", type=lambda s: [int(x) for x in s.split(
         ",")], help="decode steps over so many keys, with commas, and no more")
     parser.add_argument("--json")
@@ -291,9 +344,13 @@ def main():
     for cache, options in CACHES.items():
         if args.cache not in (None, cache):
             continue
-        found[cache] = measured(models, ids, args.new, args.rounds, options,
-                                wait)
-        show(cache, found[cache], args.batch)
+        time_them = whole_calls if args.whole else measured
+        found[cache] = time_them(models, ids, args.new, args.rounds, options,
+                                 wait)
+        if args.whole:
+            show_whole(cache, found[cache], args.batch * args.new, args.batch)
+        else:
+            show(cache, found[cache], args.batch)
         if args.profile:
             for name in ("tilec", "sdpa"):
                 profile(models[name], name, ids, options)
