@@ -246,29 +246,34 @@ static bool print_module(struct opt *t, const tc_module *m)
 
 /* Parses what a program to compile mentions and does not define: functions of
  * imported files and of the library. */
-static bool parse_mentioned(struct opt *t, tc_module *m, tc_source *source)
+static bool parse_mentioned(struct opt *t, tc_module *m, uint32_t number,
+                            tc_source *source)
 {
     tc_arena *a = &t->arena;
     tc_job job = {.cx = t->cx};
     tc_reader reader = {read_source, NULL};
     tc_texts texts = tc_texts_new(a, source, 1);
     unsigned n, nbound = t->options.nbindings;
-    const char **bound = tc_arena_array(a, const char *, nbound);
+    tc_wanted *bound = tc_arena_array(a, tc_wanted, nbound);
     for (unsigned i = 0; i < nbound; i++)
-        bound[i] = t->bindings[i].value + (t->bindings[i].value[0] == '@');
+        bound[i].name = t->bindings[i].value + (t->bindings[i].value[0] == '@');
     bool ok = tc_texts_import(&job, &reader, &texts);
-    tc_source *linked = tc_link(a, &texts, bound, nbound, &n);
-    for (unsigned i = 0; i < n; i++)
-        ok &= tc_parse(m, tc_source_add(t->cx, linked[i].name, linked[i].text,
-                                        linked[i].len));
-    return ok;
+    tc_source *linked = tc_link(t->cx, &texts, bound, nbound, &n);
+    for (unsigned i = 0; linked && i < n; i++) {
+        uint32_t file =
+            tc_source_add(t->cx, linked[i].name, linked[i].text, linked[i].len);
+        tc_source_alias(t->cx, file, &linked[i]);
+        ok &= tc_parse(m, file);
+    }
+    tc_source_alias(t->cx, number, source);
+    return ok && linked;
 }
 
 /* Parse, verify, passes, print: false where an error was reported. */
 static bool process(struct opt *t, uint32_t number, tc_source *source)
 {
     tc_module *m = tc_module_new(t->cx);
-    bool ok = (!t->passes || parse_mentioned(t, m, source)) &&
+    bool ok = (!t->passes || parse_mentioned(t, m, number, source)) &&
               tc_parse(m, number) && tc_module_verify(m) &&
               (!t->passes || tc_run_pipeline(m, t->passes, &t->options)) &&
               print_module(t, m);
@@ -282,7 +287,8 @@ static bool run_part(struct opt *t, const char *text, size_t n)
     const char *path = t->input;
     const char *name = !path || strcmp(path, "-") == 0 ? "<stdin>" : path;
     uint32_t source = tc_source_add(t->cx, name, text, n);
-    bool ok = process(t, source, &(tc_source){name, text, n});
+    bool ok =
+        process(t, source, &(tc_source){.name = name, .text = text, .len = n});
     if (tool_has(t->args, "--verify-diagnostics"))
         ok = expect_check(stderr, t->cx, source);
     else

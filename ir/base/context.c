@@ -103,8 +103,20 @@ uint32_t tc_source_add(tc_context *cx, const char *name, const char *text,
     char *copy = tc_arena_alloc(&cx->arena, len + 1);
     if (len)
         memcpy(copy, text, len);
-    cx->sources[n] = (tc_source){tc_string_get(cx, name), copy, len};
+    cx->sources[n] =
+        (tc_source){.name = tc_string_get(cx, name), .text = copy, .len = len};
     return cx->nsources = n + 1;
+}
+
+void tc_source_alias(tc_context *cx, uint32_t number, const tc_source *from)
+{
+    tc_source *s = &cx->sources[number - 1];
+    tc_alias *all = tc_arena_array(&cx->arena, tc_alias, from->naliases);
+    for (unsigned i = 0; i < from->naliases; i++)
+        all[i] = (tc_alias){tc_string_get(cx, from->aliases[i].name),
+                            tc_string_get(cx, from->aliases[i].symbol)};
+    s->aliases = all;
+    s->naliases = from->naliases;
 }
 
 static tc_diag *new_diag(tc_context *cx, tc_severity severity, tc_loc loc,

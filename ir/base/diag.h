@@ -47,9 +47,17 @@ struct tc_diag {
     tc_diag *notes;   /* list through next */
 };
 
+/* What @name is called in the module: several files may have one of that
+ * name. */
+typedef struct tc_alias {
+    const char *name, *symbol;
+} tc_alias;
+
 typedef struct tc_source {
     const char *name, *text;
     size_t len;
+    unsigned naliases;
+    const tc_alias *aliases; /* of this text, by lib/program/link.h */
 } tc_source;
 
 /* A name of a value in a text, and where it is defined; v NULL: not known. */
@@ -93,6 +101,8 @@ const char *tc_string_find(tc_context *cx, const char *s);
 /* Keeps a copy of name and text; returns the number for tc_loc.file. */
 uint32_t tc_source_add(tc_context *cx, const char *name, const char *text,
                        size_t len);
+/* Gives a source the aliases of `from`, interned. */
+void tc_source_alias(tc_context *cx, uint32_t number, const tc_source *from);
 
 /* Appends an error and returns false, so that `return tc_error(...)` says it
  * all. After TC_MAX_ERRORS further ones are only counted. */

@@ -152,9 +152,21 @@ const char *tc_parser_quote(const tc_parser *p, tc_loc span,
                            p->tokens.text + t->at - sigil);
 }
 
+/* What the module calls the function that the text calls `name`. */
+static const char *symbol_of(const tc_parser *p, const char *name)
+{
+    const tc_source *s =
+        p->tokens.file ? &p->cx->sources[p->tokens.file - 1] : NULL;
+    for (unsigned i = 0; s && i < s->naliases; i++)
+        if (s->aliases[i].name == name)
+            return s->aliases[i].symbol;
+    return name;
+}
+
 const char *tc_parser_text(const tc_parser *p, const tc_token *t)
 {
-    return tc_string_getn(p->cx, p->tokens.text + t->at, t->len);
+    const char *text = tc_string_getn(p->cx, p->tokens.text + t->at, t->len);
+    return t->kind == TC_TOKEN_FUNC ? symbol_of(p, text) : text;
 }
 
 bool tc_parser_at_top(const tc_parser *p)

@@ -75,21 +75,21 @@ static bool read_mods(tc_attention_job *p)
     return tc_mods_add(p->job, &texts, &p->mods);
 }
 
-static void add_functions(const tilec_binding *list, size_t n,
-                          const char **names, unsigned *nnames)
+static void add_functions(const tilec_binding *list, size_t n, tc_wanted *names,
+                          unsigned *nnames)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i].value[0] == '@')
-            names[(*nnames)++] = list[i].value + 1;
+            names[(*nnames)++].name = list[i].value + 1;
 }
 
 /* Functions that bindings name: descale_k=@per_head. */
-static const char **bound_functions(const tc_attention_job *p, unsigned *n)
+static tc_wanted *bound_functions(const tc_attention_job *p, unsigned *n)
 {
     const tilec_attention_options *o = &p->r->options;
     const tc_attention_factors *f = &p->factors;
-    const char **names =
-        tc_arena_array(p->arena, const char *, o->nbindings + f->n + 2);
+    tc_wanted *names =
+        tc_arena_array(p->arena, tc_wanted, o->nbindings + f->n + 2);
     *n = 0;
     add_functions(o->bindings, o->nbindings, names, n);
     add_functions(f->bindings, f->n, names, n);
@@ -106,12 +106,14 @@ static bool parse_program(tc_attention_job *p, const char *name)
     tilec_source embedded = tilec_text(name, NULL, 0);
     tc_source program;
     unsigned n, nnames;
-    const char **names = bound_functions(p, &nnames);
+    tc_wanted *names = bound_functions(p, &nnames);
     if (!tc_job_source(p->job, &embedded, &program))
         return false;
-    tc_texts texts = {.sources = &program, .nsources = 1};
-    tc_source *linked = tc_link(p->arena, &texts, names, nnames, &n);
-    return tc_job_parse(p->job, linked, n) && tc_job_parse(p->job, &program, 1);
+    tc_texts texts = {
+        .sources = &program, .nsources = 1, .before = p->job->module};
+    tc_source *linked = tc_link(p->job->cx, &texts, names, nnames, &n);
+    return linked && tc_job_parse(p->job, linked, n) &&
+           tc_job_parse(p->job, &program, 1);
 }
 
 static bool is_float(tc_job *job, const DLTensor *q)

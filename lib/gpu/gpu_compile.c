@@ -243,19 +243,18 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
     tilec_context *cx;
     tilec_kernel *any = NULL;
     unsigned n = k->gpu->nsources;
-    tilec_source *sources = calloc(n ? n : 1, sizeof *sources);
+    tc_source *linked = calloc(n ? n : 1, sizeof *linked);
     tilec_status status = tilec_context_new(&o, &cx);
-    if (status != TILEC_OK || !sources) {
-        free(sources);
+    if (status != TILEC_OK || !linked) {
+        free(linked);
         tilec_context_free(status == TILEC_OK ? cx : NULL);
         return tc_fail_memory(error);
     }
-    for (unsigned i = 0; i < n; i++) {
-        const tc_source *from = &k->cx->sources[k->gpu->sources[i] - 1];
-        sources[i] = tilec_text(from->name, from->text, from->len);
-    }
+    for (unsigned i = 0; i < n; i++)
+        linked[i] = k->cx->sources[k->gpu->sources[i] - 1];
     tilec_compile_options options = options_of(k, which);
-    status = tc_compile(cx, sources, n, &options, k->gpu->part, which, &any);
+    status =
+        tc_variant_compile(cx, linked, n, &options, k->gpu->part, which, &any);
     if (status == TILEC_OK)
         *out =
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
@@ -265,7 +264,7 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
                 cx->diags ? cx->diags->message : "out of memory");
     tilec_kernel_free(any);
     tilec_context_free(cx);
-    free(sources);
+    free(linked);
     return status;
 }
 

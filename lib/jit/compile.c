@@ -20,7 +20,7 @@ static bool embedded_source(tc_job *job, const char *name, tc_source *to)
 {
     const tc_embedded *e = tc_embedded_find(name);
     if (e) {
-        *to = (tc_source){e->file, e->text, e->len};
+        *to = (tc_source){.name = e->file, .text = e->text, .len = e->len};
         return true;
     }
     const char *names[64];
@@ -42,7 +42,7 @@ bool tc_job_source(tc_job *job, const tilec_source *from, tc_source *to)
     if (!from->text)
         return embedded_source(job, from->name, to);
     size_t n = from->length ? from->length : strlen(from->text);
-    *to = (tc_source){from->name, from->text, n};
+    *to = (tc_source){.name = from->name, .text = from->text, .len = n};
     return true;
 }
 
@@ -59,6 +59,7 @@ bool tc_job_parse(tc_job *job, const tc_source *sources, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         uint32_t source = tc_source_add(job->cx, sources[i].name,
                                         sources[i].text, sources[i].len);
+        tc_source_alias(job->cx, source, &sources[i]);
         parsed[job->nparsed++] = source;
         ok &= tc_parse(job->module, source);
     }
@@ -313,17 +314,8 @@ bool tc_job_finish(tc_job *job, const tilec_compile_options *o)
 
 /* ---- tilec_compile ---- */
 
-/* Functions that bindings name are mentioned too: mask_mod=@causal. */
-static const char **bound_functions(tc_arena *a, const tilec_compile_options *o)
-{
-    const char **names = tc_arena_array(a, const char *, o->nbindings);
-    for (size_t i = 0; i < o->nbindings; i++)
-        names[i] = o->bindings[i].value + (o->bindings[i].value[0] == '@');
-    return names;
-}
-
 /* Bindings that name a file are of the job from here on, without it. */
-static bool read_imports(tc_job *job, tc_texts *texts)
+static bool read_imports(tc_job *job, tc_texts *texts, tc_wanted *functions)
 {
     tilec_compile_options *o = &((tc_request *)job->request)->options;
     tc_reader reader = {o->read_source, o->user};
@@ -334,8 +326,20 @@ static bool read_imports(tc_job *job, tc_texts *texts)
     o->bindings = own;
     bool ok = true;
     for (size_t i = 0; i < o->nbindings; i++)
-        ok &= tc_texts_bind(job, &reader, texts, &own[i]);
+        ok &= tc_texts_bind(job, &reader, texts, &own[i], &functions[i]);
     return ok && tc_texts_import(job, &reader, texts);
+}
+
+/* Bindings are by the names of the module. */
+static void name_functions(tc_job *job, const tc_wanted *functions)
+{
+    tilec_compile_options *o = &((tc_request *)job->request)->options;
+    tilec_binding *own = (tilec_binding *)o->bindings;
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (strcmp(own[i].value + (own[i].value[0] == '@'),
+                   functions[i].name) != 0)
+            own[i].value =
+                tc_arena_printf(&job->cx->arena, "@%s", functions[i].name);
 }
 
 bool tc_request_read(tc_job *job)
@@ -343,16 +347,21 @@ bool tc_request_read(tc_job *job)
     const tc_request *r = job->request;
     tc_arena *a = &job->cx->arena;
     unsigned n = (unsigned)r->nsources, nmods;
+    if (r->linked)
+        return tc_job_parse(job, r->linked, n);
     tc_source *sources = tc_arena_array(a, tc_source, n);
     for (unsigned i = 0; i < n; i++)
         if (!tc_job_source(job, &r->sources[i], &sources[i]))
             return false;
     tc_texts texts = tc_texts_new(a, sources, n);
-    if (!read_imports(job, &texts))
+    tc_wanted *functions = tc_arena_array(a, tc_wanted, r->options.nbindings);
+    if (!read_imports(job, &texts, functions))
         return false;
-    tc_source *mods = tc_link(a, &texts, bound_functions(a, &r->options),
+    tc_source *mods = tc_link(job->cx, &texts, functions,
                               (unsigned)r->options.nbindings, &nmods);
-    return tc_job_parse(job, mods, nmods) && tc_job_parse(job, sources, n);
+    name_functions(job, functions);
+    return mods && tc_job_parse(job, mods, nmods) &&
+           tc_job_parse(job, sources, n);
 }
 
 static bool build_request(tc_job *job)
@@ -395,9 +404,10 @@ static tilec_status request_run(tc_job *job,
 {
     tc_request *r = job->request;
     const char *wrong = NULL;
-    if (!r->sources || r->nsources == 0 || r->nsources > UINT16_MAX)
+    if ((!r->sources && !r->linked) || r->nsources == 0 ||
+        r->nsources > UINT16_MAX)
         wrong = "tilec_compile: no sources";
-    else if (!tc_sources_fit(r->sources, r->nsources))
+    else if (!r->linked && !tc_sources_fit(r->sources, r->nsources))
         wrong = "tilec_compile: a source has a wrong size: use tilec_text";
     else if (!tc_options_read(&r->options, sizeof r->options, options))
         wrong = "tilec_compile: options have a wrong size: use TILEC_INIT";
@@ -423,13 +433,13 @@ tilec_status tc_request_report(tilec_context *cx, const tilec_source *sources,
     return s;
 }
 
-tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
-                        size_t nsources, const tilec_compile_options *options,
-                        const tc_plan_part *part, int variant,
-                        tilec_kernel **out)
+tilec_status tc_variant_compile(tilec_context *cx, const tc_source *linked,
+                                size_t nsources,
+                                const tilec_compile_options *options,
+                                const tc_plan_part *part, int variant,
+                                tilec_kernel **out)
 {
-    tc_request request = {
-        .sources = sources, .nsources = nsources, .part = part};
+    tc_request request = {.linked = linked, .nsources = nsources, .part = part};
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
@@ -439,13 +449,12 @@ tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
     return request_run(&job, options, out);
 }
 
-tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
+tilec_status tc_part_compile(tilec_context *cx, const tc_source *linked,
                              size_t nsources,
                              const tilec_compile_options *options,
                              const tc_plan_part *part, tilec_kernel **out)
 {
-    tc_request request = {
-        .sources = sources, .nsources = nsources, .part = part};
+    tc_request request = {.linked = linked, .nsources = nsources, .part = part};
     tc_job job = {.owner = cx,
                   .build = build_request,
                   .request = &request,
@@ -461,7 +470,7 @@ tilec_status tilec_compile(tilec_context *cx, const tilec_source *sources,
     if (!out)
         return TILEC_USAGE;
     *out = NULL;
-    return cx ? tc_compile(cx, sources, nsources, options, NULL, TC_GPU_ALIGNED,
-                           out)
-              : TILEC_USAGE;
+    tc_request request = {.sources = sources, .nsources = nsources};
+    tc_job job = {.owner = cx, .build = build_request, .request = &request};
+    return cx ? request_run(&job, options, out) : TILEC_USAGE;
 }

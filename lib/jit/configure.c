@@ -253,7 +253,7 @@ bool tc_request_configure(tc_job *job)
     tc_func *f;
     tc_bound bound;
     tc_config config;
-    bool is_embedded = r->nsources == 1 && !r->sources[0].text;
+    bool is_embedded = !r->linked && r->nsources == 1 && !r->sources[0].text;
     if (!is_embedded && !has_blocks(job->module, r->options.kernel))
         return true;
     if (!tc_job_choose(job, &r->options, &target, &f, &bound))

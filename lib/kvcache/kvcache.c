@@ -265,16 +265,17 @@ static bool parse_program(tc_job *job, const struct bindings *b)
 {
     tilec_source embedded = tilec_text(program, NULL, 0);
     tc_source source;
-    const char **names = tc_arena_array(&job->cx->arena, const char *, b->n);
+    tc_wanted *names = tc_arena_array(&job->cx->arena, tc_wanted, b->n);
     unsigned n, nnames = 0;
     for (size_t i = 0; i < b->n; i++)
         if (b->all[i].value[0] == '@')
-            names[nnames++] = b->all[i].value + 1;
+            names[nnames++].name = b->all[i].value + 1;
     if (!tc_job_source(job, &embedded, &source))
         return false;
-    tc_texts texts = {.sources = &source, .nsources = 1};
-    tc_source *linked = tc_link(&job->cx->arena, &texts, names, nnames, &n);
-    return tc_job_parse(job, linked, n) && tc_job_parse(job, &source, 1);
+    tc_texts texts = {.sources = &source, .nsources = 1, .before = job->module};
+    tc_source *linked = tc_link(job->cx, &texts, names, nnames, &n);
+    return linked && tc_job_parse(job, linked, n) &&
+           tc_job_parse(job, &source, 1);
 }
 
 static tilec_kvcache *make_plan(tc_job *job, const struct request *r,

@@ -124,13 +124,13 @@ static bool wrong_signature(struct composer *c, const tc_mod_node *use,
     else
         tc_error(c->job->cx, loc, "`%s` is no %s function: expected %s",
                  use->name, kinds[kind].what, kinds[kind].signature);
-    tc_note(c->job->cx, f->loc, "@%s is here", f->name);
+    tc_note(c->job->cx, f->loc, "@%s is here", use->name);
     return false;
 }
 
 static const tc_func *find_mod(struct composer *c, const tc_mod_node *use)
 {
-    const tc_func *f = tc_func_find(c->job->module, use->name);
+    const tc_func *f = tc_func_find(c->job->module, use->symbol);
     if (!f)
         unknown_mod(c, use);
     else if (!has_signature(f, c->e->kind))
@@ -246,7 +246,7 @@ static bool is_contested(const struct composer *c, const struct captured *x)
 {
     for (unsigned i = 0; i < c->e->nuses; i++) {
         const tc_mod_node *use = c->e->uses[i];
-        const tc_func *f = tc_func_find(c->job->module, use->name);
+        const tc_func *f = tc_func_find(c->job->module, use->symbol);
         for (unsigned j = kinds[c->e->kind].nfixed; j < f->body->nargs; j++) {
             struct captured y = plain(use, f->body->args[j]);
             if (strcmp(x->name, y.name) == 0 && !same(x, &y))
@@ -278,7 +278,7 @@ static const char *capture(struct composer *c, const tc_mod_node *use,
 
 static bool capture_all(struct composer *c, tc_mod_node *use)
 {
-    const tc_func *f = tc_func_find(c->job->module, use->name);
+    const tc_func *f = tc_func_find(c->job->module, use->symbol);
     unsigned fixed = kinds[c->e->kind].nfixed, n = f->body->nargs - fixed;
     use->captured = tc_arena_array(c->arena, const char *, n);
     for (unsigned i = 0; i < n; i++)
@@ -341,10 +341,10 @@ static unsigned write_node(struct composer *c, const tc_mod_node *node,
 static unsigned write_use(struct composer *c, const tc_mod_node *use,
                           const char *score)
 {
-    const tc_func *f = tc_func_find(c->job->module, use->name);
+    const tc_func *f = tc_func_find(c->job->module, use->symbol);
     unsigned r = c->nresults++, n = f->body->nargs - kinds[c->e->kind].nfixed;
-    tc_text_printf(&c->body, "  %%r%u = @%s(%s%%at_b, %s", r, use->name, score,
-                   c->at);
+    tc_text_printf(&c->body, "  %%r%u = @%s(%s%%at_b, %s", r, use->symbol,
+                   score, c->at);
     for (unsigned i = 0; i < n; i++)
         tc_text_printf(&c->body, ", %%%s", use->captured[i]);
     tc_text_add(&c->body, ")\n");
@@ -417,9 +417,10 @@ static tc_source write_func(struct composer *c, const char *name)
     unsigned r = write_node(c, c->e->root, score);
     tc_text_printf(&out, ") -> %s {\n%s  return %%r%u\n}\n",
                    kinds[c->e->kind].result, c->body.data, r);
-    return (tc_source){tc_arena_printf(c->arena, "<function of the %s>",
-                                       kinds[c->e->kind].what),
-                       out.data, out.len};
+    return (tc_source){.name = tc_arena_printf(c->arena, "<function of the %s>",
+                                               kinds[c->e->kind].what),
+                       .text = out.data,
+                       .len = out.len};
 }
 
 static void list_values(struct composer *c, tc_mod_func *out)

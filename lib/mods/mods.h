@@ -38,6 +38,8 @@ bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
  * `FILE@FUNC`. */
 const char *tc_mod_name(const tc_mod_node *use);
 const char *tc_mod_file(const tc_mod_node *use);
+/* What the module calls that function; if not the same. */
+void tc_mod_link(tc_mod_node *use, const char *symbol);
 tc_loc tc_mod_loc(const tc_mod_expr *e, const tc_mod_node *use);
 /* Of n bytes of the expression. */
 tc_loc tc_mod_place(const tc_mod_expr *e, const char *at, size_t n);

@@ -86,15 +86,23 @@ static bool read_sources(struct reader *p)
 static bool parse_sources(struct reader *p)
 {
     unsigned n = count_uses(p), k = 0, nmods;
-    const char **names = tc_arena_array(p->arena, const char *, n);
+    tc_wanted *names = tc_arena_array(p->arena, tc_wanted, n);
+    tc_mod_node **uses = tc_arena_array(p->arena, tc_mod_node *, n);
     for (int m = 0; m < 2; m++)
-        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++)
-            names[k++] = tc_mod_name(p->mods[m].expr.uses[i]);
+        for (unsigned i = 0; i < p->mods[m].expr.nuses; i++) {
+            uses[k] = p->mods[m].expr.uses[i];
+            names[k] = (tc_wanted){tc_mod_file(uses[k]), tc_mod_name(uses[k])};
+            k++;
+        }
     tc_texts texts = tc_texts_new(p->arena, p->sources, p->nsources);
+    texts.before = p->job->module;
+    texts.more_to_come = true;
     if (!tc_texts_import(p->job, &p->files, &texts))
         return false;
-    tc_source *mods = tc_link(p->arena, &texts, names, n, &nmods);
-    return tc_job_parse(p->job, mods, nmods) &&
+    tc_source *mods = tc_link(p->job->cx, &texts, names, n, &nmods);
+    for (unsigned i = 0; i < n; i++)
+        tc_mod_link(uses[i], names[i].name);
+    return mods && tc_job_parse(p->job, mods, nmods) &&
            tc_job_parse(p->job, p->sources, p->nsources);
 }
 

@@ -179,7 +179,7 @@ static tc_mod_node *parse_use(struct parser *p)
     if (sign && sign != start)
         use->file = tc_string_getn(p->job->cx, start, (size_t)(sign - start));
     p->at = name;
-    use->name = take(p, len);
+    use->name = use->symbol = take(p, len);
     use->is_placed = p->is_placed;
     if (eat(p, '(') && !parse_args(p, use))
         return NULL;
@@ -325,6 +325,11 @@ bool tc_mods_parse(tc_job *job, tc_mod_kind kind, const char *text,
 const char *tc_mod_name(const tc_mod_node *use)
 {
     return use->name;
+}
+
+void tc_mod_link(tc_mod_node *use, const char *symbol)
+{
+    use->symbol = symbol;
 }
 
 const char *tc_mod_file(const tc_mod_node *use)

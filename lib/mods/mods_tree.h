@@ -34,7 +34,8 @@ struct tc_mod_node {
     const char *at;
     /* USE: */
     const char *name, *file;
-    bool is_placed; /* in SHIFTED or MAPPED */
+    const char *symbol; /* of the function in the module */
+    bool is_placed;     /* in SHIFTED or MAPPED */
     tc_mod_arg *args;
     tc_mod_node *next_use;
     /* The names of its captured parameters in the composed function. */

@@ -41,12 +41,10 @@ static bool compile_kernel(tc_job *job, const tilec_compile_options *o,
                            const tc_target *target, const tc_plan_part *part,
                            const char *name, tilec_kernel **out)
 {
-    tilec_source *sources =
-        tc_arena_array(&job->cx->arena, tilec_source, job->nparsed);
-    for (unsigned s = 0; s < job->nparsed; s++) {
-        const tc_source *from = &job->cx->sources[job->parsed[s] - 1];
-        sources[s] = tilec_text(from->name, from->text, from->len);
-    }
+    tc_source *linked =
+        tc_arena_array(&job->cx->arena, tc_source, job->nparsed);
+    for (unsigned s = 0; s < job->nparsed; s++)
+        linked[s] = job->cx->sources[job->parsed[s] - 1];
     tilec_compile_options own = *o;
     own.size = sizeof own;
     own.kernel = name + 1;
@@ -57,7 +55,7 @@ static bool compile_kernel(tc_job *job, const tilec_compile_options *o,
     own.nexamples = 0;
     tune(job, &own);
     tilec_status s =
-        tc_part_compile(job->owner, sources, job->nparsed, &own, part, out);
+        tc_part_compile(job->owner, linked, job->nparsed, &own, part, out);
     if (s != TILEC_OK && job->status == TILEC_OK)
         job->status = s;
     return s == TILEC_OK;

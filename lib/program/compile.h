@@ -67,6 +67,7 @@ bool tc_job_finish(tc_job *job,
 /* The arguments of tilec_compile; a job's `request`. */
 typedef struct tc_request {
     const tilec_source *sources;
+    const tc_source *linked; /* not NULL: in place of sources; with aliases */
     size_t nsources;
     tilec_compile_options options;
     const struct tc_plan_part
@@ -103,18 +104,20 @@ bool tc_job_passes(tc_job *job, const tilec_compile_options *options,
 /* A described kernel of a final function of job->module. */
 tilec_kernel *tc_job_kernel(tc_job *job, const tc_target *target, tc_func *f,
                             const tc_bound *bound, unsigned nown);
-/* One of a plan's kernels, in the course of the plan's job. */
-tilec_status tc_part_compile(tilec_context *cx, const tilec_source *sources,
+/* One of a plan's kernels, in the course of the plan's job, from the texts
+ * that were parsed there. */
+tilec_status tc_part_compile(tilec_context *cx, const tc_source *linked,
                              size_t nsources,
                              const tilec_compile_options *options,
                              const struct tc_plan_part *part,
                              tilec_kernel **out);
-/* tilec_compile, of a variant (lib/gpu/gpu.h; TC_GPU_ALIGNED); of a plan's
- * kernel, or with part NULL. */
-tilec_status tc_compile(tilec_context *cx, const tilec_source *sources,
-                        size_t nsources, const tilec_compile_options *options,
-                        const struct tc_plan_part *part, int variant,
-                        tilec_kernel **out);
+/* A variant (lib/gpu/gpu.h) of a kernel, from the texts that were parsed for
+ * it; of a plan's kernel, or with part NULL. */
+tilec_status tc_variant_compile(tilec_context *cx, const tc_source *linked,
+                                size_t nsources,
+                                const tilec_compile_options *options,
+                                const struct tc_plan_part *part, int variant,
+                                tilec_kernel **out);
 
 /* bind.c: values of compile-time parameters. */
 struct tc_bound {

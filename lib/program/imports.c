@@ -43,8 +43,9 @@ bool tc_file_read(tc_job *job, const tc_reader *reader, const char *file,
     job->foreign = text;
     tc_arena *a = &job->cx->arena;
     size_t n = strlen(text);
-    *out =
-        (tc_source){tc_arena_string(a, file), tc_arena_copy(a, text, n + 1), n};
+    *out = (tc_source){.name = tc_arena_string(a, file),
+                       .text = tc_arena_copy(a, text, n + 1),
+                       .len = n};
     job->foreign = NULL;
     free(text);
     return true;
@@ -53,15 +54,17 @@ bool tc_file_read(tc_job *job, const tc_reader *reader, const char *file,
 bool tc_file_defines(tc_arena *a, const tc_source *text, const char *name,
                      const char **near)
 {
-    unsigned n;
+    unsigned n, k = 0;
     tc_definition *defs = tc_definitions(a, text->text, text->len, &n);
     const char **names = tc_arena_array(a, const char *, n);
     for (unsigned i = 0; i < n; i++) {
-        names[i] = defs[i].name;
+        if (defs[i].is_pack)
+            continue;
+        names[k++] = defs[i].name;
         if (strcmp(defs[i].name, name) == 0)
             return true;
     }
-    *near = tc_nearest_name(name, names, n);
+    *near = tc_nearest_name(name, names, k);
     return false;
 }
 
@@ -69,16 +72,10 @@ static bool fail(struct importer *im, const struct place *at, const char *why)
 {
     if (!at->in)
         return tc_job_error(im->job, TILEC_USAGE, "%s: %s", at->binding, why);
-    const tc_source *s = at->in->text;
     tc_context *cx = im->job->cx;
-    tc_loc loc = {.file = tc_source_add(cx, s->name, s->text, s->len),
-                  .line = 1,
-                  .col = 1};
-    for (size_t i = 0; i < at->import->at; i++, loc.col++)
-        if (s->text[i] == '\n')
-            loc.line++, loc.col = 0;
-    loc.end = loc.col + (uint32_t)at->import->len;
-    return tc_error(cx, loc, "%s", why);
+    return tc_error(
+        cx, tc_source_place(cx, at->in->text, at->import->at, at->import->len),
+        "%s", why);
 }
 
 /* ---- Paths ---- */
@@ -110,8 +107,7 @@ static void shorten(char *path)
     *to = 0;
 }
 
-/* A path in a text is relative to the folder of that text. */
-static char *path_of(tc_arena *a, const char *text, const char *file)
+char *tc_import_path(tc_arena *a, const char *text, const char *file)
 {
     const char *slash = strrchr(text, '/');
     char *path =
@@ -139,16 +135,23 @@ static bool is_open(const struct frame *f, const char *path)
     return f != NULL;
 }
 
-/* A name of `text` that `other` defines, too. */
+static bool is_public(const tc_definition *d)
+{
+    return d->is_kernel || d->is_plan;
+}
+
+/* A kernel or plan of `text` that `other` defines, too. */
 static const char *common_name(tc_arena *a, const tc_source *text,
                                const tc_source *other)
 {
-    unsigned n;
-    const char *near;
-    tc_definition *defs = tc_definitions(a, text->text, text->len, &n);
+    unsigned n, m;
+    tc_definition *own = tc_definitions(a, text->text, text->len, &n);
+    tc_definition *others = tc_definitions(a, other->text, other->len, &m);
     for (unsigned i = 0; i < n; i++)
-        if (tc_file_defines(a, other, defs[i].name, &near))
-            return defs[i].name;
+        for (unsigned j = 0; is_public(&own[i]) && j < m; j++)
+            if (is_public(&others[j]) &&
+                strcmp(own[i].name, others[j].name) == 0)
+                return own[i].name;
     return NULL;
 }
 
@@ -164,8 +167,8 @@ static bool check_names(struct importer *im, const struct place *at,
         if (name)
             return fail(im, at,
                         tc_arena_printf(a,
-                                        "`%s` defines @%s, which `%s` defines "
-                                        "already",
+                                        "`%s` defines the kernel or plan @%s, "
+                                        "which `%s` defines already",
                                         file->name, name, other->name));
     }
     return true;
@@ -207,7 +210,7 @@ static bool import_all(struct importer *im, const struct frame *f)
     bool ok = true;
     for (unsigned i = 0; i < n; i++)
         ok &= take(im, &(struct place){.in = f, .import = &all[i]},
-                   path_of(a, f->text->name, all[i].file));
+                   tc_import_path(a, f->text->name, all[i].file));
     return ok;
 }
 
@@ -228,11 +231,12 @@ bool tc_texts_import(tc_job *job, const tc_reader *reader, tc_texts *texts)
 }
 
 bool tc_texts_bind(tc_job *job, const tc_reader *reader, tc_texts *texts,
-                   tilec_binding *binding)
+                   tilec_binding *binding, tc_wanted *function)
 {
     tc_arena *a = &job->cx->arena;
     struct importer im = {job, reader, texts};
     const char *mark = strrchr(binding->value, '@'), *near;
+    *function = (tc_wanted){NULL, binding->value + (mark == binding->value)};
     if (!mark || mark == binding->value)
         return true;
     struct place at = {
@@ -243,6 +247,7 @@ bool tc_texts_bind(tc_job *job, const tc_reader *reader, tc_texts *texts,
     if (!take(&im, &at, path))
         return false;
     binding->value = tc_arena_string(a, mark);
+    *function = (tc_wanted){path, mark + 1};
     const tc_source *file = find(texts->imports, texts->nimports, path);
     file = file ? file : find(texts->sources, texts->nsources, path);
     return tc_file_defines(a, file, mark + 1, &near) ||

@@ -28,13 +28,18 @@ bool tc_file_defines(tc_arena *a, const tc_source *text, const char *name,
 tc_texts tc_texts_new(tc_arena *a, tc_source *sources, unsigned nsources);
 
 /* For a binding whose value is `FILE.tile@function`: reads the file, and leaves
- * `@function`. Others stay. */
+ * `@function`. Others stay. *function: for tc_link. */
 bool tc_texts_bind(tc_job *job, const tc_reader *reader, tc_texts *texts,
-                   tilec_binding *binding) TC_MUST_CHECK;
+                   tilec_binding *binding, tc_wanted *function) TC_MUST_CHECK;
+
+/* The file that `text` imports as `file`: relative to the folder of the text,
+ * without `.` and `a/..`. */
+char *tc_import_path(tc_arena *a, const char *text, const char *file);
 
 /* Reads what sources and imports import, once each: files relative to the
  * folder of the text that imports them, an imported one before the one that
- * imports it. No two of the texts define the same name. */
+ * imports it. No two of the texts define a kernel or plan of the same
+ * name. */
 bool tc_texts_import(tc_job *job, const tc_reader *reader,
                      tc_texts *texts) TC_MUST_CHECK;
 

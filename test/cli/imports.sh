@@ -42,9 +42,9 @@ cd act
 expect 0 run ../main.tile x=zeros:8xf32 want=16 --target cpu
 cd ..
 
-expect 1 run main.tile x=zeros:8xf32 want=16 -D act=act/twice.tile@forth
+expect 2 run main.tile x=zeros:8xf32 want=16 -D act=act/twice.tile@forth
 err_has "act=act/twice.tile@forth: there is no function \`forth\` in \`act/twice.tile\`; did you mean \`fourth\`?"
-expect 1 run main.tile x=zeros:8xf32 want=16 -D act=act/none.tile@f
+expect 2 run main.tile x=zeros:8xf32 want=16 -D act=act/none.tile@f
 err_has "act=act/none.tile@f: \`act/none.tile\` cannot be read"
 expect 1 run main.tile x=zeros:8xf32 want=16 -D act=act/twice.tile@nonsense
 err_has "act/twice.tile:10:10: error: there is no op \`no_such_op\`"
@@ -56,9 +56,6 @@ err_has "none_of.tile:1:8: error: \`none.tile\` cannot be read"
 { echo '// 1'; echo 'import   "circle.tile"'; cat main.tile; } >circle.tile
 expect 1 run circle.tile x=zeros:8xf32 want=16
 err_has "circle.tile:2:10: error: \`circle.tile\` imports this file, too"
-{ echo 'import "act/common.tile"'; echo 'func @half(%x: f32) -> f32 { return %x }'; cat main.tile; } >same.tile
-expect 1 run same.tile x=zeros:8xf32 want=16
-err_has "same.tile:1:8: error: \`act/common.tile\` defines @half, which \`same.tile\` defines already"
 { echo 'import common'; cat main.tile; } >bare.tile
 expect 1 run bare.tile x=zeros:8xf32 want=16
 err_has 'bare.tile:1:8: error: expected a file, as "name.tile", found `common`'
@@ -76,3 +73,83 @@ func @later(%query: i32, %key: i32) -> i1 {
 }
 END
 expect 0 info mask mask.tile@seen --q-len 128 --kv-len 128
+
+# A function is of its file: @half of main.tile is not that of act/common.tile,
+# and nobody else's @gelu is that of kernels/std.
+cat >act/gelu.tile <<'END'
+import "common.tile"
+func @activated(%x: f32) -> f32 {
+  return @half(@gelu(%x)) // 8: gelu(8) is 8
+}
+END
+cat >own.tile <<'END'
+import "act/gelu.tile"
+func @half(%x: f32) -> f32 { return %x + 1.0 }
+func @gelu(%x: f32) -> f32 { return 3.0 }
+kernel @k[f: func(f32) -> f32 = @half, g: func(f32) -> f32 = @gelu](%x: tensor<[?] x f32>, %want: f32) grid(1) {
+  %v = load %x[0 +: 8] boundary(0)
+  assert sum(call f(@activated(%v + 8.0)) + @half(call g(%v)), axis=0) == %want, "another function"
+}
+END
+expect 0 run own.tile x=zeros:8xf32 want=72 --target cpu # (4 + 1 + 3 + 1) * 8
+expect 0 run own.tile x=zeros:8xf32 want=48 --target cpu -D f=act/common.tile@half # 2 + 4
+expect 0 run own.tile x=zeros:8xf32 want=72 --target cpu -D f=@half -D g=own.tile@gelu
+expect 0 run own.tile x=zeros:8xf32 want=72 --target sm_90a --check-schedule
+expect 0 opt -p canonicalize own.tile
+out_has "func @half.1("
+
+# Of imported files the nearer one's; of two as near none.
+cat >act/third.tile <<'END'
+func @half(%x: f32) -> f32 { return 5.0 }
+func @quarter(%x: f32) -> f32 { return @half(%x) }
+END
+cat >nearer.tile <<'END'
+import "act/gelu.tile"
+import "act/third.tile"
+kernel @k(%x: tensor<[?] x f32>, %want: f32) grid(1) {
+  %v = load %x[0 +: 8] boundary(0)
+  assert sum(@half(@activated(%v + 8.0)), axis=0) == %want, "another function"
+}
+END
+expect 0 run nearer.tile x=zeros:8xf32 want=40 --target cpu
+{ echo 'import "act/common.tile"'; cat nearer.tile; } >both.tile
+expect 1 run both.tile x=zeros:8xf32 want=40 --target cpu
+err_has "both.tile:6:14: error: @half is defined in \`act/common.tile\` and in \`act/third.tile\`: define it in this file, or rename one of the two"
+err_has "act/third.tile:1:6: note: one is here"
+
+# A pack may be called as a kernel is, and as a pack of another file.
+cat >packs.tile <<'END'
+import "act/packs.tile"
+params @k[f: func(f32) -> f32 = @third]
+kernel @k[*@k](%x: tensor<[?] x f32>, %want: f32) grid(1) {
+  %v = load %x[0 +: 8] boundary(0)
+  assert sum(call f(%v + 9.0), axis=0) == %want, "another function"
+}
+END
+cat >act/packs.tile <<'END'
+params @k[T: type]
+func @third[*@k](%x: T) -> T { return %x + %x + %x }
+END
+expect 0 run packs.tile x=zeros:8xf32 want=216 --target cpu
+expect 0 run packs.tile@k x=zeros:8xf32 want=216 --target cpu
+
+# Kernels are known outside of their file: there is one of a name.
+echo 'kernel @k(%y: tensor<[?] x f32>) grid(1) { }' >act/kernel.tile
+{ echo 'import "act/kernel.tile"'; cat main.tile; } >twice.tile
+expect 1 run twice.tile x=zeros:8xf32 want=16
+err_has "twice.tile:1:8: error: \`act/kernel.tile\` defines the kernel or plan @k, which \`twice.tile\` defines already"
+
+# Masks and scores may be called as functions of attention are.
+cat >mods.tile <<'END'
+func @no_mask(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 { return @keep_all(%q - %k) }
+func @keep_all(%d: i32) -> i1 { return %d >= 0 }
+func @no_score(%s: f32, %b: i32, %h: i32, %q: i32, %k: i32) -> f32 { return @gelu(%s) }
+END
+cat >other.tile <<'END'
+func @no_mask(%b: i32, %h: i32, %q: i32, %k: i32) -> i1 { return %q - %k < 64 }
+END
+expect 0 attention in.st --mask 'mods.tile@no_mask & other.tile@no_mask' --score mods.tile@no_score --target cpu --backward --do v -o out.st
+expect 0 attention in.st --mask 'causal & sliding_window(w=64)' --score mods.tile@no_score --target cpu --backward --do v -o same.st
+cmp out.st same.st || failed "mods of other names give other results"
+expect 0 info mask mods.tile@no_mask --q-len 128 --kv-len 128
+finish

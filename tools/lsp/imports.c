@@ -140,7 +140,7 @@ bool lsp_link(const lsp_server *s, lsp_document *d)
     tc_job job = {.cx = d->cx};
     struct reading reading = {s, a};
     tc_reader reader = {read_text_of, &reading};
-    tc_source source = {d->path, d->text, d->len};
+    tc_source source = {.name = d->path, .text = d->text, .len = d->len};
     if (!lsp_imports(d) && !mentions_others(d))
         return true;
     tc_texts texts = tc_texts_new(a, &source, 1);
@@ -148,11 +148,15 @@ bool lsp_link(const lsp_server *s, lsp_document *d)
     d->imports = texts.imports;
     d->nimports = texts.nimports;
     unsigned n;
-    tc_source *all = tc_link(a, &texts, NULL, 0, &n);
-    for (unsigned i = 0; i < n; i++)
-        ok &= tc_parse(
-            d->m, tc_source_add(d->cx, all[i].name, all[i].text, all[i].len));
-    return ok;
+    tc_source *all = tc_link(d->cx, &texts, NULL, 0, &n);
+    for (unsigned i = 0; all && i < n; i++) {
+        uint32_t file =
+            tc_source_add(d->cx, all[i].name, all[i].text, all[i].len);
+        tc_source_alias(d->cx, file, &all[i]);
+        ok &= tc_parse(d->m, file);
+    }
+    tc_source_alias(d->cx, d->file, &source);
+    return ok && all;
 }
 
 tc_loc lsp_import_loc(const lsp_document *d, const char *path)
