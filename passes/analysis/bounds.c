@@ -7,6 +7,7 @@
 
 #include "passes/analysis/int_range.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 
 /* ---- Do the program's ints wrap? ---- */
 
@@ -326,11 +327,7 @@ tc_bounds tc_bounds_of(tc_loop *l, tc_value *v)
 
 bool tc_loop_has_outside(const tc_loop *l, const tc_value *v)
 {
-    const tc_region *at = v->def ? v->def->parent : v->region;
-    for (; at; at = at->op ? at->op->parent : NULL)
-        if (at->op == l->op)
-            return false;
-    return true;
+    return !tc_is_defined_in(v, l->op);
 }
 
 bool tc_loop_open(tc_loop *l, tc_op *op, tc_arena *scratch, const char **why)

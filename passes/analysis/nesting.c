@@ -24,6 +24,27 @@ bool tc_is_nested_in(const tc_op *op, const tc_op *outer)
     return false;
 }
 
+static const tc_region *region_of(const tc_value *v)
+{
+    return v->def ? v->def->parent : v->region;
+}
+
+bool tc_is_defined_in(const tc_value *v, const tc_op *op)
+{
+    const tc_region *r = region_of(v);
+    while (r && r->op != op)
+        r = r->op ? r->op->parent : NULL;
+    return r != NULL;
+}
+
+bool tc_is_defined_under(const tc_value *v, const tc_region *r)
+{
+    const tc_region *at = region_of(v);
+    while (at && at != r)
+        at = at->op ? at->op->parent : NULL;
+    return at != NULL;
+}
+
 tc_builder tc_builder_after(tc_func *f, tc_value *v, tc_loc loc)
 {
     tc_region *r = v->def ? v->def->parent : v->region;

@@ -19,6 +19,11 @@ bool tc_is_known_ahead(const tc_op *loop, const tc_value *v);
 /* Is `op` nested in `outer`? */
 bool tc_is_nested_in(const tc_op *op, const tc_op *outer);
 
+/* Is v a value of a region of `op`, or of one nested in that? */
+bool tc_is_defined_in(const tc_value *v, const tc_op *op);
+/* Is v a value of region `r`, or of one nested in it? */
+bool tc_is_defined_under(const tc_value *v, const tc_region *r);
+
 /* Where an op goes that uses v as early as possible. */
 tc_builder tc_builder_after(tc_func *f, tc_value *v, tc_loc loc);
 

@@ -31,6 +31,7 @@
 
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/analysis/roles.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/layout/conversion_scratch.h"
@@ -92,20 +93,12 @@ static bool bring(tc_late *l, tc_value *v)
     return true;
 }
 
-bool tc_late_is_inside(const tc_late *l, const tc_value *v)
-{
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    for (; r; r = r->op ? r->op->parent : NULL)
-        if (r == l->taken)
-            return true;
-    return false;
-}
-
 static bool bring_all(tc_late *l, const tc_region *r)
 {
     tc_each_nested (op, r) {
         for (unsigned i = 0; i < op->nin; i++)
-            if (!tc_late_is_inside(l, op->in[i]) && !bring(l, op->in[i]))
+            if (!tc_is_defined_under(op->in[i], l->taken) &&
+                !bring(l, op->in[i]))
                 return false;
     }
     return true;

@@ -28,8 +28,6 @@ typedef struct tc_late {
     unsigned late, count;    /* slots of the loop */
 } tc_late;
 
-/* Is it made in the branch? */
-bool tc_late_is_inside(const tc_late *l, const tc_value *v);
 /* The last barrier before the roles, or NULL. */
 tc_op *tc_late_barrier(const tc_op *roles);
 

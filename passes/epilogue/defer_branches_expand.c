@@ -7,6 +7,7 @@
 
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/analysis/tile_loop.h"
 #include "passes/instructions/mma.h"
 #include "passes/layout/conversion_scratch.h"
@@ -317,7 +318,7 @@ static void rewire(tc_late *l, tc_map *known, tc_builder *b, tc_op *first)
 {
     for (tc_op *op = first; op; op = op->next) {
         for (unsigned i = 0; i < op->nin; i++)
-            if (!tc_late_is_inside(l, op->in[i]))
+            if (!tc_is_defined_under(op->in[i], l->taken))
                 tc_op_set_in(op, i, value_there(l, known, b, op->in[i]));
         for (unsigned i = 0; i < op->nregions; i++)
             rewire(l, known, b, op->regions[i]->first);

@@ -25,15 +25,6 @@
 
 /* ---- Own elements in each step ---- */
 
-static bool is_outside(const tc_value *v, const tc_op *loop)
-{
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    for (; r; r = r->op ? r->op->parent : NULL)
-        if (r->op == loop)
-            return false;
-    return true;
-}
-
 /* By how much v grows when the induction variable of the loop grows by 1.
  * False: it is not known. */
 static bool find_growth(const tc_value *v, const tc_op *loop, int64_t *growth)
@@ -42,7 +33,7 @@ static bool find_growth(const tc_value *v, const tc_op *loop, int64_t *growth)
     int64_t a, b;
     tc_scalar c;
     *growth = v == loop->regions[0]->args[0];
-    if (*growth || is_outside(v, loop) || tc_match_const(v, &c))
+    if (*growth || !tc_is_defined_in(v, loop) || tc_match_const(v, &c))
         return true;
     if (!op || op->nin < 1 || op->nin > 2 ||
         !find_growth(op->in[0], loop, &a) ||

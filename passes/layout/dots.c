@@ -549,14 +549,6 @@ static int64_t bytes_of(const tc_value *v)
     return tc_type_count(v->type) * tc_type_bytes(v->type->elem);
 }
 
-static bool is_in(const tc_value *v, const tc_op *loop)
-{
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    while (r && r->op != loop)
-        r = r->op ? r->op->parent : NULL;
-    return r != NULL;
-}
-
 int64_t tc_dots_double_buffers(const tc_placing *s)
 {
     int64_t most = 0;
@@ -566,7 +558,7 @@ int64_t tc_dots_double_buffers(const tc_placing *s)
             for (unsigned i = e->packed ? 1 : 0; e->loop == d->loop && i < 2;
                  i++)
                 sum += bytes_of(e->op->in[i]) * (e->moved[i] ? 2 : 1) *
-                       (is_in(e->op->in[i], e->loop) ? 2 : 1);
+                       (tc_is_defined_in(e->op->in[i], e->loop) ? 2 : 1);
         most = sum > most ? sum : most;
     }
     return most;

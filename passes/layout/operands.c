@@ -63,11 +63,7 @@ static tc_value *buffer_of(tc_placing *s, tc_value *v)
 
 static bool is_before(const tc_value *v, const tc_op *loop)
 {
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    for (; loop && r; r = r->op ? r->op->parent : NULL)
-        if (r->op == loop)
-            return false;
-    return loop != NULL;
+    return loop && !tc_is_defined_in(v, loop);
 }
 
 /* 32-bit registers that an operand in this layout takes. */

@@ -134,20 +134,11 @@ static tc_value *before_conversion(tc_op *op)
 
 /* ---- Loops ---- */
 
-static bool is_in(const tc_value *v, const tc_region *loop)
-{
-    const tc_region *r = v->def ? v->def->parent : v->region;
-    for (; r; r = r->op ? r->op->parent : NULL)
-        if (r == loop)
-            return true;
-    return false;
-}
-
 /* Out of all loops and branches that do not define what is converted. */
 static bool hoist(tc_op *op)
 {
     tc_op *to = NULL;
-    for (tc_region *r = op->parent; r->op && !is_in(op->in[0], r);
+    for (tc_region *r = op->parent; r->op && !tc_is_defined_under(op->in[0], r);
          r = r->op->parent)
         if (tc_op_is_loop(r->op))
             to = r->op;

@@ -21,6 +21,7 @@
  */
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
+#include "passes/analysis/nesting.h"
 #include "passes/passes.h"
 #include "passes/sync/hazards.h"
 
@@ -30,20 +31,13 @@ struct licm {
     bool changed;
 };
 
-/* Is everything that the op (with its regions) uses defined outside the
- * loop, or inside the op itself? */
+/* Outside of the loop, or inside of an op of it that is to move? */
 static bool is_outside(const tc_value *v, const tc_op *loop, const tc_op *op)
 {
-    const tc_region *at = v->def ? v->def->parent : v->region;
-    for (; at; at = at->op ? at->op->parent : NULL) {
-        if (at->op == op)
-            return true;
-        if (at->op == loop)
-            return false;
-    }
-    return true;
+    return tc_is_defined_in(v, op) || !tc_is_defined_in(v, loop);
 }
 
+/* Is all that the op (with its regions) uses outside? */
 static bool uses_outside_only(const tc_op *op, const tc_op *loop,
                               const tc_op *within)
 {
