@@ -244,6 +244,14 @@ int64_t tc_type_count(const tc_type *t)
     return n;
 }
 
+int64_t tc_type_stride(const tc_type *t, unsigned axis)
+{
+    int64_t stride = 1;
+    for (unsigned i = axis + 1; i < t->rank; i++)
+        stride *= tc_dim_value(t->dims[i]);
+    return stride;
+}
+
 unsigned tc_type_bytes(const tc_type *elem)
 {
     if (elem->kind == TC_PTR)

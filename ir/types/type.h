@@ -161,6 +161,9 @@ bool tc_type_same_shape(const tc_type *a, const tc_type *b);
 /* Number of elements of a tile with known sides, 1 of a scalar; -1 if not
  * known or above 2^31 - 1. */
 int64_t tc_type_count(const tc_type *t);
+/* From an element to the next one along an axis, in elements, of such a tile
+ * in row-major order. */
+int64_t tc_type_stride(const tc_type *t, unsigned axis);
 /* The element of a tensor, tile, pointer or block pointer (of a tile of
  * pointers: of what they point to), else the type itself, is such. */
 bool tc_type_is_stored(const tc_type *t);

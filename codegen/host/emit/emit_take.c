@@ -16,14 +16,6 @@ typedef struct source {
     const tc_index *index;
 } source;
 
-static int64_t stride_of(const tc_type *t, unsigned axis)
-{
-    int64_t stride = 1;
-    for (unsigned i = axis + 1; i < t->rank; i++)
-        stride *= tc_side(t, i);
-    return stride;
-}
-
 /* The axis of the result along which operand axis a lies. */
 static unsigned axis_in_result(const source *s, unsigned a)
 {
@@ -40,11 +32,11 @@ static LLVMValueRef position_of_line(const source *s)
         unsigned i = axis_in_result(s, a);
         if (a == s->axis)
             continue;
-        LLVMValueRef part = LLVMBuildMul(e->b, s->index->at[i],
-                                         tc_i64(e, stride_of(s->type, a)), "");
+        LLVMValueRef part = LLVMBuildMul(
+            e->b, s->index->at[i], tc_i64(e, tc_type_stride(s->type, a)), "");
         sum = LLVMBuildAdd(e->b, sum, part, "");
         if (s->index->vector == (int)i)
-            step = stride_of(s->type, a);
+            step = tc_type_stride(s->type, a);
     }
     sum = tc_splat(e, sum, s->width);
     if (s->width == 1 || step == 0)
@@ -86,7 +78,8 @@ LLVMValueRef tc_emit_take_lanes(tc_emit *e, const tc_op *op,
         s.width = index->width;
     by = tc_splat(e, tc_to_i64(e, by), s.width);
     LLVMValueRef side = tc_splat(e, tc_i64(e, tc_side(t, s.axis)), s.width);
-    LLVMValueRef stride = tc_splat(e, tc_i64(e, stride_of(t, s.axis)), s.width);
+    LLVMValueRef stride =
+        tc_splat(e, tc_i64(e, tc_type_stride(t, s.axis)), s.width);
     /* Unsigned: negative ones are beyond the end. */
     LLVMValueRef inside = LLVMBuildICmp(e->b, LLVMIntULT, by, side, "");
     LLVMValueRef safe =

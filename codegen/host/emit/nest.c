@@ -74,20 +74,12 @@ LLVMValueRef tc_buffer_address(tc_emit *e, const tc_host_buffer *b)
     return tc_element(e, e->i8, e->scratch, tc_i64(e, (int64_t)b->offset));
 }
 
-static int64_t axis_stride(const tc_type *t, unsigned axis)
-{
-    int64_t stride = 1;
-    for (unsigned i = axis + 1; i < t->rank; i++)
-        stride *= tc_side(t, i);
-    return stride;
-}
-
 LLVMValueRef tc_linear(tc_emit *e, const tc_type *t, const tc_index *index)
 {
     LLVMValueRef sum = tc_i64(e, 0);
     for (unsigned i = 0; i < t->rank; i++) {
-        LLVMValueRef part =
-            LLVMBuildMul(e->b, index->at[i], tc_i64(e, axis_stride(t, i)), "");
+        LLVMValueRef part = LLVMBuildMul(e->b, index->at[i],
+                                         tc_i64(e, tc_type_stride(t, i)), "");
         sum = LLVMBuildAdd(e->b, sum, part, "");
     }
     return sum;
@@ -112,7 +104,7 @@ LLVMValueRef tc_buffer_load(tc_emit *e, const tc_host_buffer *b,
     LLVMTypeRef type = tc_scratch_type(e, t->elem);
     LLVMValueRef base = tc_buffer_address(e, b), at = tc_linear(e, t, index);
     unsigned width = index->vector >= 0 ? index->width : 1;
-    int64_t stride = width > 1 ? axis_stride(t, (unsigned)index->vector) : 1;
+    int64_t stride = width > 1 ? tc_type_stride(t, (unsigned)index->vector) : 1;
     LLVMValueRef x;
     if (stride == 1) {
         x = LLVMBuildLoad2(e->b, tc_vector_of(type, width),
@@ -140,7 +132,7 @@ void tc_tile_store(tc_emit *e, LLVMValueRef base, const tc_type *t,
     unsigned width = tc_is_vector(x) ? LLVMGetVectorSize(LLVMTypeOf(x)) : 1;
     if (t->elem->kind == TC_I1)
         x = LLVMBuildZExt(e->b, x, tc_vector_of(e->i8, width), "");
-    int64_t stride = width > 1 ? axis_stride(t, (unsigned)index->vector) : 1;
+    int64_t stride = width > 1 ? tc_type_stride(t, (unsigned)index->vector) : 1;
     if (stride == 1) {
         LLVMValueRef store =
             LLVMBuildStore(e->b, x, tc_element(e, type, base, at));

@@ -10,14 +10,6 @@
  */
 #include "codegen/nvptx/memory/shared.h"
 
-static int32_t stride_of(const tc_type *t, unsigned axis)
-{
-    int32_t stride = 1;
-    for (unsigned i = axis + 1; i < t->rank; i++)
-        stride *= (int32_t)tc_dim_value(t->dims[i]);
-    return stride;
-}
-
 /* The index of register r as i32, 0 if it is outside; *inside: i1. */
 static LLVMValueRef index_at(tc_gen *g, const tc_op *op, unsigned r,
                              LLVMValueRef *inside)
@@ -75,7 +67,8 @@ bool tc_nvptx_smem_take(tc_gen *g, const tc_op *op)
         for (unsigned a = 0; a < t->rank; a++) {
             LLVMValueRef i = a == axis ? index_at(g, op, r, &inside)
                                        : tc_coords_at(g, &lanes[a], r);
-            i = LLVMBuildMul(g->b, i, tc_gen_i32(g, stride_of(t, a)), "");
+            i = LLVMBuildMul(g->b, i,
+                             tc_gen_i32(g, (int32_t)tc_type_stride(t, a)), "");
             at = LLVMBuildAdd(g->b, at, i, "");
         }
         at = LLVMBuildMul(g->b, at, tc_gen_i32(g, tc_type_bytes(t->elem)), "");
