@@ -124,7 +124,12 @@ int tc_op_attr_index(tc_opcode code, const char *name);
 enum { TC_MAX_SIZE = INT32_MAX - 65535 };
 
 /* Of a kernel at machine level: warps of a block, bytes of shared memory. */
-enum { TC_MAX_WARPS = 32, TC_MAX_SHARED = 1 << 20, TC_MAX_RASTER_ROWS = 1024 };
+enum {
+    TC_MAX_WARPS = 32,
+    TC_MAX_CTAS = 32,
+    TC_MAX_SHARED = 1 << 20,
+    TC_MAX_RASTER_ROWS = 1024
+};
 
 typedef struct tc_module tc_module;
 typedef struct tc_func tc_func;
@@ -284,6 +289,9 @@ struct tc_func {
     /* Optimisation level of NVIDIA's assembler, 1 to 3; 0: its own. (1 keeps
      * the order of the program, which now and then spills less.) */
     unsigned ptxas_level;
+    /* CTAs that are to share a multiprocessor, which limits registers; 0: not
+     * said. */
+    unsigned ctas;
     tc_tiles tiles;
     tc_raster raster;
     unsigned raster_rows; /* of a group */

@@ -355,6 +355,7 @@ static bool parse_signature(tc_parser *p, tc_func *f)
                parse_resource(p, "warps", TC_MAX_WARPS, &f->warps) &&
                parse_resource(p, "shared", TC_MAX_SHARED, &f->shared_bytes) &&
                parse_resource(p, "ptxas", 3, &f->ptxas_level) &&
+               parse_resource(p, "ctas", TC_MAX_CTAS, &f->ctas) &&
                parse_tiles(p, f) && parse_raster(p, f) && parse_split(p, f) &&
                parse_profile(p, f) && parse_early(p, f) &&
                parse_fastmath(p, f) && tc_parse_tune(p, f) &&

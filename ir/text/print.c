@@ -198,6 +198,8 @@ static void print_func(tc_printer *p)
         tc_text_printf(p->out, " shared(%u)", f->shared_bytes);
     if (f->ptxas_level)
         tc_text_printf(p->out, " ptxas(%u)", f->ptxas_level);
+    if (f->ctas)
+        tc_text_printf(p->out, " ctas(%u)", f->ctas);
     if (f->tiles)
         tc_text_printf(p->out, " tiles(%s)", tc_tiles_word(f->tiles));
     if (f->raster)

@@ -450,6 +450,8 @@ void tc_schedule_print(tc_text *out, tc_func *f, const tc_target *target)
     if (f->warps)
         tc_text_printf(out, ": %u warps, %u bytes of shared memory", f->warps,
                        f->shared_bytes);
+    if (f->ctas)
+        tc_text_printf(out, ", ctas(%u)", f->ctas);
     if (f->tiles)
         tc_text_printf(out, ", tiles(%s)", tc_tiles_word(f->tiles));
     if (f->raster)

@@ -53,6 +53,11 @@ enum {
     TC_SPARE_SUMS_REGISTERS = 44,  /* sums of a loop, three tiles of a step */
     /* Of tiles that a loop carries, with which CTAs share an SM. */
     TC_SHARING_MAX_REGISTERS = 64,
+    /* CTAs of an SM whose loops add up what they read, and of kernels that move
+     * memory; the least registers of a thread where CTAs share one. */
+    TC_SUMS_CTAS = 2,
+    TC_MOVING_CTAS = 4,
+    TC_CTA_MIN_REGISTERS = 32,
     /* Registers that a step may hold without spilling, if its layouts are not
      * known yet or its instruction is mma.m16. */
     TC_STEP_MAX_REGISTERS = 200,

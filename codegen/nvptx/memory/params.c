@@ -69,95 +69,16 @@ static LLVMValueRef map_param(tc_gen *g, unsigned index)
     return LLVMGetParam(g->fn, index);
 }
 
-/* Does every path through the region run a loop? */
-static bool always_loops(const tc_region *r)
-{
-    tc_each_op (op, r) {
-        bool all = op->code == TC_IF;
-        for (unsigned i = 0; all && i < op->nregions; i++)
-            all = always_loops(op->regions[i]);
-        if (all || tc_op_is_loop(op))
-            return true;
-    }
-    return false;
-}
-
-/* The registers that a thread carries round the loops of the region, in the one
- * that carries most. */
-static unsigned most_carried(const tc_region *r)
-{
-    unsigned most = 0;
-    tc_each_op (op, r) {
-        unsigned n = 0;
-        for (unsigned i = 0; tc_op_is_loop(op) && i < op->nout; i++)
-            n += tc_gen_registers(op->out[i]->type);
-        for (unsigned i = 0; i < op->nregions; i++) {
-            unsigned inside = most_carried(op->regions[i]);
-            n = n > inside ? n : inside;
-        }
-        most = most > n ? most : n;
-    }
-    return most;
-}
-
-static bool is_product(const tc_op *op)
-{
-    return op->code == TC_MMA;
-}
-
-/* Registers of the largest tile. */
-static unsigned most_held(const tc_region *r)
-{
-    unsigned most = 0;
-    tc_each_nested_first (op, r) {
-        for (unsigned i = 0; i < op->nout; i++) {
-            unsigned n = op->out[i]->type->kind == TC_TILE
-                             ? tc_gen_registers(op->out[i]->type)
-                             : 0;
-            most = most > n ? most : n;
-        }
-    }
-    return most;
-}
-
-/* Loops that read memory and add up: two blocks of a multiprocessor wait for it
- * in turns, if what they carry and three tiles of a step leave room. */
-static bool loops_add_up(const tc_gen *g)
-{
-    enum { TILES = 3, BLOCKS = 2 };
-    const tc_region *body = g->f->body;
-    unsigned carried = most_carried(body);
-    unsigned held = carried + TILES * most_held(body);
-    return always_loops(body) && !tc_region_any(body, is_product) && carried &&
-           held + TC_SPARE_SUMS_REGISTERS <=
-               tc_max_registers(g->target, BLOCKS * g->f->warps);
-}
-
-/* Loops that a program may leave out: what it does always is to move memory,
- * and what the loops carry leaves room for several blocks. */
-static bool loops_are_rare(const tc_region *body)
-{
-    enum { FEW_CARRIED = 64 };
-    return tc_region_any(body, tc_op_is_loop) && !always_loops(body) &&
-           most_carried(body) <= FEW_CARRIED;
-}
-
 /* Registers move between warp groups only where ptxas knows how many there are:
- * it asks for the threads and the blocks of a multiprocessor. Where memory is
- * all that matters several blocks shall have room on one, whatever a branch
- * that is rarely taken could use. */
+ * it asks for the threads and the CTAs of a multiprocessor. */
 static void set_launch(tc_gen *g)
 {
+    bool moves = g->groups && tc_op_has_attr(g->groups, "registers");
+    unsigned ctas = moves ? 1 : g->f->ctas;
     set_string(g, "nvvm.reqntid",
                tc_arena_printf(g->arena, "%u", tc_gen_threads(g)));
-    if (g->groups && tc_op_has_attr(g->groups, "registers"))
-        set_string(g, "nvvm.minctasm", "1");
-    else if (!g->groups && g->f->warps <= TC_DEFAULT_WARPS &&
-             loops_are_rare(g->f->body))
-        set_string(g, "nvvm.minctasm", "4");
-    else if (!g->groups && g->f->warps == TC_DEFAULT_MAX_WARPS &&
-             loops_add_up(g))
-        set_string(g, "nvvm.minctasm", "2");
+    if (ctas)
+        set_string(g, "nvvm.minctasm", tc_arena_printf(g->arena, "%u", ctas));
 }
 
 bool tc_gen_function(tc_gen *g)
