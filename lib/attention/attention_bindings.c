@@ -247,15 +247,45 @@ bool tc_attention_finish_forward(tc_attention_job *p)
 
 /* ---- Backward ---- */
 
-/* The kernels that are tuned, and what the plan calls their blocks. */
+/* How gradients are computed: dq added up by the kernel of dk and dv; by a
+ * kernel of its own; each of the three by one. */
+enum { ADDED = 1 << 0, PAIR = 1 << 1, APART = 1 << 2 };
+
+/* The kernels that are tuned, for which of these, and what the plan calls their
+ * blocks. */
 static const struct tuned {
     const char *kernel;
-    bool is_of_pair;
+    unsigned ways;
     const char *rows, *columns;
-} tuned[] = {{"attention_bwd", false, "BM", "BN"},
-             {"attention_bwd_dkv", true, "BM", "BN"},
-             {"attention_bwd_dq", true, "BMQ", "BNQ"}};
+} tuned[] = {{"attention_bwd", ADDED, "BM", "BN"},
+             {"attention_bwd_dkv", PAIR, "BM", "BN"},
+             {"attention_bwd_dk", APART, "BM", "BN"},
+             {"attention_bwd_dv", APART, "BMV", "BNV"},
+             {"attention_bwd_dq", PAIR | APART, "BMQ", "BNQ"}};
 enum { NTUNED = sizeof tuned / sizeof *tuned };
+
+/* Apart where that is tuned, with steps of half the size if need be, and the
+ * blocks of dk and dv are not given, which are meant for one kernel. */
+static unsigned way_of(const tc_attention_job *p, const struct bindings *b)
+{
+    bool in_order = tc_attention_adds_in_order(p);
+    bool is_given = is_bound(b, "BM") || is_bound(b, "BN");
+    tc_config c;
+    if (!p->r->options.deterministic || in_order)
+        return ADDED;
+    return !is_given && p->r->smaller[TC_BACKWARD] < 2 && p->target &&
+                   tc_attention_config(p, "attention_bwd_dk", &c) && c.d
+               ? APART
+               : PAIR;
+}
+
+/* What the plan calls a parameter of the kernel. */
+static const char *plan_name(const struct tuned *t, const char *name)
+{
+    return strcmp(name, "BM") == 0   ? t->rows
+           : strcmp(name, "BN") == 0 ? t->columns
+                                     : name;
+}
 
 static void use_config(tc_attention_job *p, const struct tuned *t,
                        struct bindings *b, tc_plan_tuning *tuning)
@@ -264,12 +294,8 @@ static void use_config(tc_attention_job *p, const struct tuned *t,
     *tuning = (tc_plan_tuning){.kernel = t->kernel};
     if (!p->target || !tc_attention_config(p, t->kernel, c))
         return;
-    for (unsigned i = 0; i < c->nbindings; i++) {
-        if (strcmp(c->bindings[i].name, "BM") == 0)
-            bind(b, t->rows, c->bindings[i].value);
-        if (strcmp(c->bindings[i].name, "BN") == 0)
-            bind(b, t->columns, c->bindings[i].value);
-    }
+    for (unsigned i = 0; i < c->nbindings; i++)
+        bind(b, plan_name(t, c->bindings[i].name), c->bindings[i].value);
     tuning->warps = c->warps;
     tuning->stages = c->stages;
     tuning->ptxas_level = c->ptxas_level;
@@ -350,15 +376,16 @@ bool tc_attention_finish_backward(tc_attention_job *p)
     const tilec_attention_options *o = &p->r->options;
     struct bindings b = new_bindings(p);
     tc_plan_tuning *tunings = tc_arena_array(p->arena, tc_plan_tuning, NTUNED);
-    bool in_order = tc_attention_adds_in_order(p);
-    bool pair = o->deterministic && !in_order;
     copy_all(&b, o->backward_bindings, o->nbackward_bindings);
     bind_all(&b, p->tuning.bindings, p->tuning.nbindings);
+    unsigned way = way_of(p, &b);
+    bool in_order = o->deterministic && way == ADDED;
     for (int i = 0; i < NTUNED; i++)
-        if (tuned[i].is_of_pair == pair)
+        if (tuned[i].ways & way)
             use_config(p, &tuned[i], &b, &tunings[p->job->ntunings++]);
     p->job->tunings = tunings;
-    bind(&b, "DETERMINISTIC", in_order ? "2" : pair ? "1" : "0");
+    bind(&b, "DETERMINISTIC", in_order ? "2" : way != ADDED ? "1" : "0");
+    bind(&b, "APART", way == APART ? "1" : "0");
     bind_captured(p, &b);
     bind(&b, "SINKS", o->sinks ? "1" : "0");
     bind_rows(o, &b);

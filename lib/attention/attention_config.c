@@ -93,14 +93,6 @@ static void limit_columns(tc_config *c, int64_t dv)
             c->bindings[i] = c->bindings[--c->nbindings];
 }
 
-static bool is_for_parts(const tc_config *c)
-{
-    for (unsigned i = 0; i < c->nbindings; i++)
-        if (strcmp(c->bindings[i].name, "BLOCK_DV") == 0)
-            return true;
-    return false;
-}
-
 /* Is it a head wider than any that was tuned? By whole warps' rows one of its
  * sums takes all the registers of a thread. */
 static int64_t wide(const tc_attention_job *p, const tc_config *c)
@@ -108,7 +100,7 @@ static int64_t wide(const tc_attention_job *p, const tc_config *c)
     int64_t d = p->r->q->shape[3], dv = p->r->v->shape[3];
     int64_t width = d > dv ? d : dv;
     bool is_gpu = p->target && tc_target_is_gpu(p->target);
-    return is_gpu && width > 256 && !is_for_parts(c) ? width : 0;
+    return is_gpu && width > 256 && width > c->d ? width : 0;
 }
 
 /* Smaller tiles, by as many threads as have registers for their sums: by the

@@ -55,7 +55,7 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
     const tc_target *target = name ? tc_target_get(name) : q->target;
     int64_t d = number(entry, "d"), dv = number(entry, "dv"),
             v_contig_dim = number(entry, "v_contig_dim"),
-            rows = number(entry, "rows");
+            above = number(entry, "d_above"), rows = number(entry, "rows");
     if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
         return false;
     bool runs = target->exact ? target == q->target
@@ -70,7 +70,8 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
            (!number(entry, "dropout") || q->dropout) &&
            (!number(entry, "few") || q->few) &&
            (!rows || (q->rows && rows >= q->rows)) && (!d || d >= q->d) &&
-           (!dv || dv >= q->dv) && number(entry, "length") <= q->length;
+           (!above || q->d > above) && (!dv || dv >= q->dv) &&
+           number(entry, "length") <= q->length;
 }
 
 enum { NFIELDS = 12 };
@@ -158,8 +159,10 @@ static bool find_in(tc_arena *a, cJSON *root, const tc_config_query *query,
             (!best || is_better(score_of(entry, query), score_of(best, query))))
             best = entry;
     }
-    if (best)
+    if (best) {
+        out->d = number(best, "d");
         take(a, best, out);
+    }
     bool found = best != NULL;
     cJSON_Delete(root);
     return found;
@@ -203,13 +206,10 @@ bool tc_config_find(tc_arena *a, const tc_config_query *query, tc_config *out)
 
 /* ---- What is added to the best ---- */
 
-static bool fits_work(const cJSON *entry, const tc_config_query *q,
-                      const tc_config_work *w)
+static bool fits_work(const cJSON *entry, const tc_config_work *w)
 {
     const cJSON *longest = field(entry, "longest");
-    int64_t above = number(entry, "d_above");
-    return (!above || q->d > above) &&
-           (!cJSON_IsNumber(longest) ||
+    return (!cJSON_IsNumber(longest) ||
             (double)w->longest <= longest->valuedouble) &&
            (!number(entry, "splits") || w->splits) &&
            (!number(entry, "uneven") || w->uneven);
@@ -222,7 +222,7 @@ static void add_in(tc_arena *a, cJSON *root, const tc_config_query *query,
     const cJSON *entry;
     cJSON_ArrayForEach(entry, field(root, "also"))
     {
-        if (fits(entry, query) && fits_work(entry, query, work))
+        if (fits(entry, query) && fits_work(entry, work))
             take(a, entry, c);
     }
     cJSON_Delete(root);

@@ -12,23 +12,23 @@
  *
  * A query fits an entry whose target it can run, whose data type and
  * v_contig_dim (the dim that v is contiguous in) are its own, whose d and dv
- * are not below its own, and whose "rows" are not below those of its first
- * tensor; fields that are missing fit all, "exact": 1 only those that want
- * exact sums, "dropout": 1 only those that drop weights, "few": 1 only short
- * ones with few blocks (tc_attention_has_few_blocks). Of those the best: the
- * nearest target, then exact sums, then the data type and the dim that are
- * named, then the smallest d and dv, then the fewest rows, then dropout, then
- * few, then the mask class ("none"; "masked", and of those "window", "causal",
- * and "listed" where lists say which blocks are visited), then that of the
- * score function ("score": "none"; "scored", and of those "linear" and
- * "nonlinear"), then the nearest length not above its own.
+ * are not below its own, whose "d_above" is (a head dim that the query's
+ * exceeds), and whose "rows" are not below those of its first tensor; fields
+ * that are missing fit all, "exact": 1 only those that want exact sums,
+ * "dropout": 1 only those that drop weights, "few": 1 only short ones with few
+ * blocks (tc_attention_has_few_blocks). Of those the best: the nearest target,
+ * then exact sums, then the data type and the dim that are named, then the
+ * smallest d and dv, then the fewest rows, then dropout, then few, then the
+ * mask class ("none"; "masked", and of those "window", "causal", and "listed"
+ * where lists say which blocks are visited), then that of the score function
+ * ("score": "none"; "scored", and of those "linear" and "nonlinear"), then the
+ * nearest length not above its own.
  *
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
- * fields: "d_above", a head dim that the query's exceeds; "longest", the most
- * queries and keys; "splits", whether query heads are split over programs;
- * "uneven", whether query heads share key heads and the work of blocks of keys
- * differs (is_uneven of attention_config.c).
+ * fields: "longest", the most queries and keys; "splits", whether query heads
+ * are split over programs; "uneven", whether query heads share key heads and
+ * the work of blocks of keys differs (is_uneven of attention_config.c).
  */
 #ifndef TC_CONFIG_H
 #define TC_CONFIG_H
@@ -55,6 +55,7 @@ typedef struct tc_config_query {
 
 enum { TC_CONFIG_BINDINGS = 8 };
 typedef struct tc_config {
+    int64_t d; /* of the entry; 0: it serves any, or there is none */
     unsigned warps, stages; /* 0: not said */
     unsigned ptxas_level;   /* "ptxas" */
     tc_tiles tiles;         /* "none", "static", "dynamic" */

@@ -27,6 +27,8 @@ FOLDED = "attention_bwd@"
 KERNELS = {"attention_fwd": ("o", "lse"),
            "attention_bwd_dq": ("dq",),
            "attention_bwd_dkv": ("dk", "dv"),
+           "attention_bwd_dk": ("dk",),
+           "attention_bwd_dv": ("dv",),
            "attention_bwd": ("dqacc", "dk", "dv"),
            "attention_bwd_captured": ("grad.score.row_bias",)}
 
@@ -165,7 +167,7 @@ def gradient_arguments(tilec, launch, folder):
                {**launch.operands(), "o": launch.like_q("zeros"),
                 "lse": launch.rows_of_q()}, launch.mod_options() + cpu,
                {name: made[name] for name in ("o", "lse")})
-    said += run(tilec, FOLDED + "attention_bwd_delta",
+    said += run(tilec, "attention_bwd_rows@attention_bwd_delta",
                 {"o": made["o"] + ":o", "do": do, "lse": made["lse"] + ":lse",
                  "rows": rows}, cpu, {"rows": made["rows"]})
     if said:
@@ -174,6 +176,9 @@ def gradient_arguments(tilec, launch, folder):
              "rows": made["rows"] + ":rows"}
     if launch.kernel == "attention_bwd":
         given["turns"] = "zeros:4096x8xi32"
+    for one, other in (("dk", "dv"), ("dv", "dk")):
+        if launch.kernel == "attention_bwd_" + one:
+            given[other] = launch.like_k("zeros")
     return given
 
 

@@ -402,6 +402,9 @@ static bool parse_kernel(tc_module *m, const char *kernel)
     char path[128];
     static const char *const of_many[][2] = {
         {"attention_bwd", "attention_bwd"},
+        {"attention_bwd_delta", "attention_bwd_rows"},
+        {"attention_bwd_begin", "attention_bwd_rows"},
+        {"attention_bwd_sinks", "attention_bwd_rows"},
         {"flash_attention", "tutorial/05_flash_attention"},
         {"quantize", "quantize"},
         {"copy_values", "project"},

@@ -5,11 +5,11 @@
  *   attention_bwd [--seed N] [--cases N] [--nightly 1] [--group G] [--case C]
  *                 [--verbose 1]
  *
- * Each case runs the plan @attention_backward both ways: dq added up, and by a
- * kernel of its own; for half of the groups several programs share the heads of
- * a block of keys, be there so many or not. The logsumexp and o that they are
- * given are those of the reference, rounded to their types; the reference of
- * the gradients is given the same.
+ * Each case runs the plan @attention_backward all ways: dq added up; by a
+ * kernel of its own; dq, dk and dv each by one. For half of the groups several
+ * programs share the heads of a block of keys, be there so many or not. The
+ * logsumexp and o that they are given are those of the reference, rounded to
+ * their types; the reference of the gradients is given the same.
  */
 #include "test/numerics/cases.h"
 
@@ -20,8 +20,9 @@
 
 /* ---- Plans ---- */
 
-enum way { ADDED, DETERMINISTIC, WAYS };
-static const char *const way_names[] = {"added", "two kernels"};
+enum way { ADDED, PAIR, APART, WAYS };
+static const char *const way_names[] = {"added", "two kernels",
+                                        "three kernels"};
 
 typedef struct plans {
     tilec_attention *of[WAYS];
@@ -49,12 +50,19 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
     o.sources = &source;
     o.nsources = 1;
     o.backward = 1;
-    o.deterministic = way == DETERMINISTIC;
+    o.deterministic = way != ADDED;
     o.sinks = has_sinks(gi);
     o.block_lists = gi % 2 ? 1 : -1;
-    tilec_binding split = {"SPLIT", way == ADDED ? "3" : "2"};
-    o.backward_bindings = &split;
-    o.nbackward_bindings = (gi / 2 + way) % 2;
+    tilec_binding bindings[5] = {{"SPLIT", way == ADDED ? "3" : "2"}};
+    size_t n = (size_t)(gi / 2 + way) % 2;
+    if (way == APART) {
+        static const tilec_binding apart[] = {
+            {"APART", "1"}, {"BMV", "32"}, {"BNV", "16"}, {"BLOCK_DV", "48"}};
+        memcpy(bindings + n, apart, sizeof apart);
+        n += sizeof apart / sizeof *apart;
+    }
+    o.backward_bindings = bindings;
+    o.nbackward_bindings = n;
     tilec_attention *plan = NULL;
     if (tilec_attention_plan(cx, a, a, b, &o, &plan) != TILEC_OK)
         run_print_diagnostics(cx);

@@ -25,8 +25,8 @@ MATRIX = [
       itertools.product((64, 128, 256), MASKS, SCORES)),
     *("attention_bwd@%s -D T=bf16 -D D=%d -D mask_mod=@causal" % case
       for case in itertools.product(
-          ("attention_bwd", "attention_bwd_dkv", "attention_bwd_dq"),
-          (64, 128))),
+          ("attention_bwd", "attention_bwd_dkv", "attention_bwd_dk",
+           "attention_bwd_dv", "attention_bwd_dq"), (64, 128))),
     "attention_fwd -D D=128 -D T=f8e4m3 -D TO=bf16 -D TP=f8e4m3 -D P_SHIFT=8",
     "matmul", "matmul -D T=f16 -D BM=128 -D BN=128",
     "matmul -D T=f8e4m3 -D TC=bf16", "softmax -D BN=1024",

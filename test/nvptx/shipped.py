@@ -11,7 +11,7 @@ import itertools
 import json
 
 KERNELS = ("attention_fwd", "matmul", "attention_bwd", "attention_bwd_dkv",
-           "attention_bwd_dq")
+           "attention_bwd_dk", "attention_bwd_dv", "attention_bwd_dq")
 BESIDE = ("delta", "post", "captured", "captured_pairs", "sum")
 
 
@@ -28,7 +28,7 @@ def is_gradient(kernel):
 # One of a gradient without products of warp groups: once is enough.
 def is_plain(kernel, entry):
     return is_gradient(kernel) and (entry["target"] != "sm_90a" or
-                                    "dtype" in entry)
+                                    entry.get("dtype") == "f32")
 
 
 # What is bound for the entry's tiles: the rest of the command line.
@@ -59,7 +59,9 @@ def _sides(kernel, entry):
 def words_of(case):
     """What follows `tilec compile`, but for the output."""
     kernel, entry, dtype, mask, ordered, target = case
-    name = "attention_bwd@" + kernel if is_gradient(kernel) else kernel
+    file = ("attention_bwd_rows@" if kernel == "attention_bwd_delta" else
+            "attention_bwd@" if is_gradient(kernel) else "")
+    name = file + kernel
     words = [name, "-D", "T=" + dtype, "--target", target, "--emit=ptx",
              "--no-cache"]
     words += ["-D", "ORDERED=1"] if ordered else []
@@ -93,11 +95,13 @@ def is_replaced(entry, entries):
 
 def cases_of(root, kernel):
     entries = entries_of(root, kernel)
-    named = {(e["target"], e["dtype"]) for e in entries if "dtype" in e}
+    named = {(e["target"], e["dtype"], e.get("d")) for e in entries
+             if "dtype" in e}
     every = ("bf16",) if is_gradient(kernel) else ("bf16", "f16")
     for entry in entries:
         types = [entry["dtype"]] if "dtype" in entry else [
-            t for t in every if (entry["target"], t) not in named]
+            t for t in every
+            if (entry["target"], t, entry.get("d")) not in named]
         exact = entry["target"].endswith("a")
         plain = is_plain(kernel, entry)
         targets = (entry["target"],) if exact or plain else (entry["target"],
