@@ -78,13 +78,37 @@ static const tc_value *sum_with(const tc_value *v)
     return adds ? u->op->out[0] : NULL;
 }
 
+/* The kernel, and its bindings if its parameters are not bound yet. */
+typedef struct candidate {
+    const tc_func *f;
+    const tc_binding *bindings;
+    unsigned n;
+} candidate;
+
+/* Of an element type; a parameter's is the one that is given, or its default.
+ */
+static tc_kind kind_of(const candidate *c, const tc_type *t)
+{
+    for (unsigned i = c->f->nparams; i-- && t->kind == TC_TYPE_PARAM;) {
+        const tc_param *p = &c->f->params[i];
+        if (strcmp(p->name, t->name) != 0)
+            continue;
+        for (unsigned j = 0; j < c->n; j++)
+            if (strcmp(c->bindings[j].name, p->name) == 0)
+                return tc_kind_parse(c->bindings[j].value,
+                                     strlen(c->bindings[j].value));
+        t = p->type ? p->type : t;
+    }
+    return t->kind;
+}
+
 /* carry(%x0 = ..) { .. yield %x0 + .. } of an f32 tile of two axes. */
-static bool is_sum(const tc_op *loop, unsigned i)
+static bool is_sum(const candidate *c, const tc_op *loop, unsigned i)
 {
     const tc_region *step = loop->regions[0];
     const tc_op *yield = tc_region_terminator(step);
     const tc_type *t = loop->out[i]->type;
-    if (t->kind != TC_TILE || t->rank != 2 || t->elem->kind != TC_F32)
+    if (t->kind != TC_TILE || t->rank != 2 || kind_of(c, t->elem) != TC_F32)
         return false;
     const tc_value *v = sum_with(step->args[1 + i]);
     while (v && v->def->parent == step && v->uses && v->uses->op != yield)
@@ -126,8 +150,9 @@ static bool is_computed(unsigned pieces)
 }
 
 /* Why programs cannot share its loop so; NULL: they can. */
-static const char *why_not_split(const tc_func *f, unsigned pieces)
+static const char *why_not_split(const candidate *c, unsigned pieces)
 {
+    const tc_func *f = c->f;
     const tc_op *loop = tc_split_loop(f);
     const tc_op *yield = f->grid ? tc_region_terminator(f->grid) : NULL;
     if (!loop)
@@ -137,7 +162,7 @@ static const char *why_not_split(const tc_func *f, unsigned pieces)
     if (next_loop(loop->next))
         return "several loops hold products";
     for (unsigned i = 0; i < loop->nout; i++)
-        if (!is_sum(loop, i))
+        if (!is_sum(c, loop, i))
             return "its loop carries more than f32 sums of two axes";
     if (tc_op_any(loop, has_effect))
         return "its loop does more than sum";
@@ -166,8 +191,9 @@ static unsigned split_asked(const tc_func *f, const tc_binding *bindings,
 bool tc_splits(const tc_func *f, const tc_binding *bindings, unsigned nbindings)
 {
     unsigned asked = split_asked(f, bindings, nbindings);
+    candidate c = {f, bindings, nbindings};
     return f->is_kernel && asked &&
-           (asked != TC_SPLIT_AUTO || !why_not_split(f, TC_SPLIT_AUTO));
+           (asked != TC_SPLIT_AUTO || !why_not_split(&c, TC_SPLIT_AUTO));
 }
 
 /* ---- The plan ---- */
@@ -336,7 +362,7 @@ tc_change tc_pass_split_k(tc_module *m, tc_pass_env *env)
     if (!tc_bind_params_kernel(s.kernel, &given, env))
         return TC_FAILED;
     s.pieces = s.kernel->split;
-    const char *why = why_not_split(s.kernel, s.pieces);
+    const char *why = why_not_split(&(candidate){.f = s.kernel}, s.pieces);
     if (why) {
         tc_error(env->cx, s.kernel->loc, "@%s: split(%s): %s", s.kernel->name,
                  tc_split_word(env->scratch, s.pieces), why);

@@ -497,6 +497,25 @@ START_TEST(splits_by_sizes)
 }
 END_TEST
 
+/* Sums in f16, by a parameter, are not shared. */
+START_TEST(splits_no_f16_sums)
+{
+    tilec_source source = tilec_text("matmul", NULL, 0);
+    tilec_binding bindings[] = {{"T", "f16"},  {"TS", "f16"},
+                                {"BM", "128"}, {"BN", "128"},
+                                {"BK", "64"},  {"kernel.split", "auto"}};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    tilec_kernel *k;
+    o.target = "sm_80";
+    o.warps = 8;
+    o.bindings = bindings;
+    o.nbindings = 6;
+    ck_assert_int_eq(tilec_compile(cx, &source, 1, &o, &k), TILEC_OK);
+    ck_assert_uint_eq(sums_of(k, 128, 8192, 8192), 0);
+    tilec_kernel_free(k);
+}
+END_TEST
+
 /* What a launch binds and the kernel has not. */
 START_TEST(errors_of_launches)
 {
@@ -641,6 +660,7 @@ int main(void)
     tcase_add_test(plans, errors_of_kernels);
     tcase_add_test(plans, errors_of_launches);
     tcase_add_test(plans, splits_by_sizes);
+    tcase_add_test(plans, splits_no_f16_sums);
     tcase_add_test(plans, out_of_memory);
     tcase_add_test(plans, fills_and_launches_in_the_stream);
     tcase_add_test(plans, kernels_come_from_the_cache);
