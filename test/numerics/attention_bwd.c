@@ -53,11 +53,15 @@ static tilec_attention *compile(tilec_context *cx, const group *g, int gi,
     o.deterministic = way != ADDED;
     o.sinks = has_sinks(gi);
     o.block_lists = gi % 2 ? 1 : -1;
-    tilec_binding bindings[5] = {{"SPLIT", way == ADDED ? "3" : "2"}};
+    tilec_binding bindings[6] = {{"SPLIT", way == ADDED ? "3" : "2"}};
     size_t n = (size_t)(gi / 2 + way) % 2;
     if (way == APART) {
         static const tilec_binding apart[] = {
-            {"APART", "1"}, {"BMV", "32"}, {"BNV", "16"}, {"BLOCK_DV", "48"}};
+            {"DETERMINISTIC", "1"}, /* not by ordered additions */
+            {"APART", "1"},
+            {"BMV", "32"},
+            {"BNV", "16"},
+            {"BLOCK_DV", "48"}};
         memcpy(bindings + n, apart, sizeof apart);
         n += sizeof apart / sizeof *apart;
     }
