@@ -35,6 +35,7 @@ typedef struct function {
     bool is_wanted;
     struct file *file;
     struct function *next; /* of those whose text is to be looked at */
+    struct function *same; /* a pack before it, of its name; the parser says */
 } function;
 
 typedef struct file {
@@ -43,6 +44,7 @@ typedef struct file {
     function *all;
     unsigned n, nwanted;
     tc_map defined;  /* by name: functions, not packs */
+    tc_map packs;    /* by name, the last ones */
     tc_map meanings; /* of names in the wanted text: functions */
     const char **names;
     unsigned nnames, room;
@@ -83,14 +85,20 @@ static void read_file(linker *l, const tc_source *s, file_kind kind)
                 .all = tc_arena_array(l->arena, function, n),
                 .n = n,
                 .defined.arena = l->arena,
+                .packs.arena = l->arena,
                 .meanings.arena = l->arena};
     for (unsigned i = 0; i < n; i++) {
         f->all[i] = (function){.at = defs[i],
                                .name = tc_string_get(l->cx, defs[i].name),
                                .is_wanted = kind == SOURCE,
                                .file = f};
-        if (!defs[i].is_pack && !find_in(f, f->all[i].name))
-            tc_map_set(&f->defined, f->all[i].name, &f->all[i]);
+        function *one = &f->all[i];
+        if (one->at.is_pack) {
+            one->same = tc_map_get(&f->packs, one->name);
+            tc_map_set(&f->packs, one->name, one);
+        } else if (!find_in(f, one->name)) {
+            tc_map_set(&f->defined, one->name, one);
+        }
     }
     f->nwanted = kind == SOURCE ? n : 0;
 }
@@ -235,9 +243,8 @@ static void want(linker *l, function *f)
 /* Packs are of their file, and have names of their own. */
 static void want_packs(linker *l, file *f, const char *name)
 {
-    for (unsigned i = 0; i < f->n; i++)
-        if (f->all[i].name == name && f->all[i].at.is_pack)
-            want(l, &f->all[i]);
+    for (function *p = tc_map_get(&f->packs, name); p; p = p->same)
+        want(l, p);
 }
 
 static void note_name(linker *l, file *f, const char *name, function *meaning)

@@ -260,19 +260,37 @@ static void check_region(checker *c, tc_region *r)
     }
 }
 
-static void check_indices_visit(checker *c, const tc_region *r)
+/* A function, and the first call of it. */
+typedef struct called {
+    struct called *next;
+    const tc_func *f;
+    const tc_op *op;
+} called;
+
+/* Appends what the region calls for the first time. */
+static called **note_calls(checker *c, const tc_region *r, called **end)
 {
     static char mark;
-    tc_each_op (op, r) {
-        for (unsigned i = 0; i < op->nregions; i++)
-            check_indices_visit(c, op->regions[i]);
+    tc_each_nested_first (op, r) {
         const tc_func *f = tc_op_callee(op);
         if (!f || f->nparams || tc_map_get(&c->seen, f))
             continue;
         tc_map_set(&c->seen, f, &mark);
-        tc_indices_try(c->cx, c->scratch, f, op, &c->given);
-        check_region(c, f->body);
-        check_indices_visit(c, f->body);
+        *end = tc_arena_new(c->scratch, called);
+        **end = (called){NULL, f, op};
+        end = &(*end)->next;
+    }
+    return end;
+}
+
+/* Callers before those that they call. */
+static void check_calls(checker *c, const tc_region *r)
+{
+    called *first = NULL, **end = note_calls(c, r, &first);
+    for (const called *at = first; at; at = at->next) {
+        tc_indices_try(c->cx, c->scratch, at->f, at->op, &c->given);
+        check_region(c, at->f->body);
+        end = note_calls(c, at->f->body, end);
     }
 }
 
@@ -283,6 +301,6 @@ tc_change tc_pass_check_indices(tc_module *m, tc_pass_env *env)
     find_given(&c);
     tc_each_func (f, m)
         if (f->is_kernel)
-            check_indices_visit(&c, f->body);
+            check_calls(&c, f->body);
     return !c.ok ? TC_FAILED : c.changed ? TC_CHANGED : TC_UNCHANGED;
 }

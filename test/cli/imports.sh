@@ -152,4 +152,19 @@ expect 0 attention in.st --mask 'mods.tile@no_mask & other.tile@no_mask' --score
 expect 0 attention in.st --mask 'causal & sliding_window(w=64)' --score mods.tile@no_score --target cpu --backward --do v -o same.st
 cmp out.st same.st || failed "mods of other names give other results"
 expect 0 info mask mods.tile@no_mask --q-len 128 --kv-len 128
+
+# A chain of many functions, each of which calls the one before it, takes little stack.
+awk 'BEGIN {
+  print "func @f0(%x: f32) -> f32 { return %x + 1.0 }"
+  for (i = 1; i < 12000; i++)
+    printf "func @f%d(%%x: f32) -> f32 { return @f%d(%%x) }\n", i, i - 1
+}' >act/chain.tile
+cat >chain.tile <<'END'
+import "act/chain.tile"
+kernel @k(%p: tensor<[?] x f32>) grid(1) {
+  assert @f11999(1.0) == 2.0, "another function"
+}
+END
+ulimit -S -s 1024
+expect 0 opt chain.tile -p check-indices
 finish
