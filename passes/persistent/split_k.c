@@ -205,7 +205,8 @@ void tc_split_build_launch(tc_builder *b, const tc_func *kernel, unsigned n,
     const tc_region *body = b->func->body;
     tc_value **in = tc_arena_array(a, tc_value *, body->nargs + n);
     memcpy(in, body->args, body->nargs * sizeof *in);
-    memcpy(in + body->nargs, more, n * sizeof *in);
+    if (n)
+        memcpy(in + body->nargs, more, n * sizeof *in);
     tc_op *op = tc_op_new(b->func, TC_LAUNCH, b->loc, body->nargs + n, in, 0);
     tc_op_set_results(op, 0, NULL);
     tc_op_set_word(op, "callee", tc_arena_printf(a, "@%s", kernel->name));
