@@ -219,7 +219,8 @@ static bool hands_over(const tc_host_buffer *dead, const tc_host_buffer *born)
 {
     if (dead->last != born->first ||
         !tc_type_same_sides(dead->type, born->type) ||
-        dead->bytes != born->bytes)
+        tc_scratch_bytes(dead->type->elem) !=
+            tc_scratch_bytes(born->type->elem))
         return false;
     for (unsigned i = 0; i < dead->nuses; i++)
         if (dead->uses[i].position == born->first && !dead->uses[i].same)

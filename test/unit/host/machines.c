@@ -66,6 +66,28 @@ START_TEST(machines_agree)
 }
 END_TEST
 
+/* A loop that computes several lanes at a time reads i16 while it writes i32:
+ * the two do not share scratch memory, although both take one cache line. */
+START_TEST(narrow_and_wide_apart)
+{
+    static const char text[] =
+        "kernel @k(%o: tensor<[?, ?] x bf16>) grid(1) {\n"
+        "  %s = sort splat(1.0, tile<8 x bf16>) axis(0) descending(true)\n"
+        "  %t = reshape %s : tile<8x1 x bf16>\n"
+        "  store %o[0 +: 1, 7 - range(8)], %t\n"
+        "}\n";
+    for (unsigned i = 0; i < host_nmachines; i++) {
+        ck_assert_msg(host_try(text, &host_machines[i]), "%s", host_error());
+        host_tensor o = host_new(2, 2, (int32_t[]){1, 8});
+        tc_launch_arg args[] = {host_arg(&o)};
+        ck_assert(host_launch(args));
+        for (int j = 0; j < 8; j++)
+            ck_assert_uint_eq(((const uint16_t *)o.data)[j], 0x3f80);
+        host_close();
+    }
+}
+END_TEST
+
 /* One kernel, launched from several threads at once. */
 static void *launch_often(void *arg)
 {
@@ -267,6 +289,7 @@ void host_machine_tests(TCase *t)
     tcase_add_test(t, storage_types_have_no_code);
     tcase_add_test(t, bisections_have_no_code);
     tcase_add_test(t, machines_agree);
+    tcase_add_test(t, narrow_and_wide_apart);
     tcase_add_test(t, launches_at_once);
     tcase_add_test(t, programs_in_order);
     tcase_add_test(t, waits_before_it_publishes);
