@@ -107,10 +107,10 @@ static void replace(fold *s, tc_op *op, tc_value *const *of, int64_t missing)
     tc_op_erase(op);
 }
 
-/* From the op `first` on: those before it compute sizes and indices. */
-static void replace_all(fold *s, tc_op *first)
+/* Those of axis `least` and above, from the op `first` on: those before it
+ * compute sizes and indices. */
+static void replace_all(fold *s, tc_op *first, unsigned least)
 {
-    unsigned least = s->n > TC_GRID_AXES ? LAST : TC_GRID_AXES;
     for (tc_op *op = first, *next; op; op = next) {
         next = tc_op_next_nested(op, s->f->body);
         if (is_of_axis(op, TC_PROGRAM_ID, least))
@@ -165,6 +165,13 @@ bool tc_fold_grid(tc_func *f, bool *changed)
         split_index(&s, first);
         shorten_grid(&s);
     }
-    replace_all(&s, first);
+    replace_all(&s, first, s.n > TC_GRID_AXES ? LAST : TC_GRID_AXES);
     return true;
+}
+
+void tc_fold_missing_axes(tc_func *f)
+{
+    fold s = {.f = f, .cx = f->module->cx};
+    s.n = tc_region_terminator(f->grid)->nin;
+    replace_all(&s, f->body->first, s.n);
 }

@@ -44,6 +44,7 @@
 #include "passes/analysis/effects.h"
 #include "passes/analysis/match.h"
 #include "passes/bind/bind_params.h"
+#include "passes/bind/fold_grid.h"
 
 #include <string.h>
 
@@ -118,9 +119,11 @@ static bool is_sum(const candidate *c, const tc_op *loop, unsigned i)
 }
 
 /* A callee's own ops; of a function parameter nothing is known, and a mod
- * computes. */
+ * computes. The end of a loop stays within it. */
 static bool has_effect(const tc_op *op)
 {
+    if (op->code == TC_BREAK_IF)
+        return false;
     const tc_func *callee = tc_op_callee(op);
     if (tc_op_is_call(op))
         return callee && tc_region_any(callee->body, has_effect);
@@ -141,6 +144,33 @@ static bool is_given(const tc_value *v, unsigned depth)
         if (!is_given(v->def->in[i], depth + 1))
             return false;
     return true;
+}
+
+static bool may_break(const tc_op *loop)
+{
+    tc_each_op (op, loop->regions[0])
+        if (op->code == TC_BREAK_IF)
+            return true;
+    return false;
+}
+
+/* Do functions that it calls ask for the program along grid axis `least` or
+ * above? Its own ops are changed. */
+static bool callees_ask(const tc_region *r, unsigned least)
+{
+    tc_each_nested (op, r) {
+        const tc_func *callee = tc_op_callee(op);
+        if (!callee)
+            continue;
+        tc_each_nested (inner, callee->body)
+            if ((inner->code == TC_PROGRAM_ID ||
+                 inner->code == TC_NUM_PROGRAMS) &&
+                tc_op_int(inner, "axis") >= least)
+                return true;
+        if (callees_ask(callee->body, least))
+            return true;
+    }
+    return false;
 }
 
 /* Must the launch's sizes say how many steps the loop has? */
@@ -164,11 +194,16 @@ static const char *why_not_split(const candidate *c, unsigned pieces)
     for (unsigned i = 0; i < loop->nout; i++)
         if (!is_sum(c, loop, i))
             return "its loop carries more than f32 sums of two axes";
+    if (may_break(loop))
+        return "break_if may end its loop before all steps";
     if (tc_op_any(loop, has_effect))
         return "its loop does more than sum";
     for (const tc_op *op = f->body->first; op != loop; op = op->next)
         if (tc_op_any(op, has_effect))
             return "something has an effect before its loop";
+    if (callees_ask(f->body, pieces == TC_SPLIT_STREAM ? 0 : yield->nin))
+        return "a function that it calls asks for the program's index: ask "
+               "in the kernel, and hand it over";
     for (unsigned i = 0; is_computed(pieces) && i < 3; i++)
         if (!is_given(loop->in[i], 0))
             return "the launch's sizes do not say how many steps its loop has";
@@ -302,6 +337,7 @@ static tc_func *new_plan(tc_func *kernel)
 static void make_plan(tc_split *s)
 {
     tc_func *kernel = s->kernel, *plan = new_plan(kernel);
+    tc_fold_missing_axes(kernel);
     tc_builder b = tc_builder_at_end(plan->body, kernel->loc);
     tc_split_launch l = {.tiles = build_tiles(&b, kernel)};
     if (is_computed(s->pieces))
