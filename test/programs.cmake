@@ -95,8 +95,9 @@ numeric_test(numerics_programs "numerics;asan" numerics_programs)
 
 numeric_program(random_programs fuzz/random_programs.c fuzz/memory.c
                 fuzz/program.c fuzz/gen.c fuzz/gen_ops.c fuzz/gen_memory.c
-                fuzz/gen_storage.c)
+                fuzz/gen_effects.c fuzz/gen_storage.c)
 numeric_test(random_programs "fuzz;asan" random_programs --seeds ${PROGRAMS})
+numeric_test(random_programs_ops fuzz random_programs --ops 1 --seeds 1000)
 numeric_test(random_programs_long nightly random_programs --seconds 1000
              --seed 100000 --statements 20)
 
@@ -158,6 +159,6 @@ numeric_test(machine_orders machine machine_orders --seeds 24)
 numeric_test(machine_orders_more nightly machine_orders --seed 1000 --seeds
              1000)
 numeric_program(machine_random machine/random.c fuzz/memory.c fuzz/program.c
-                fuzz/gen.c fuzz/gen_ops.c fuzz/gen_memory.c
-                fuzz/gen_storage.c)
+                fuzz/gen.c fuzz/gen_ops.c fuzz/gen_memory.c fuzz/gen_effects.c
+                fuzz/gen_storage.c machine/plan.c)
 numeric_test(machine_random "machine;asan" machine_random --seeds ${SEEDS})

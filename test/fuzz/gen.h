@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-enum { MAX_VALUES = 400, MAX_RANK = 3, MAX_DEPTH = 3, GEN_SHAPES = 11 };
+enum { MAX_VALUES = 400, MAX_RANK = 3, MAX_DEPTH = 3, GEN_SHAPES = 13 };
 
 /* rank 0: a scalar. */
 typedef struct shape {
@@ -32,6 +32,7 @@ typedef struct gen {
     FILE *out;
     int depth, next, nvalues, indent;
     bool in_function;
+    bool is_pure; /* no effects here: programs share what follows */
     value values[MAX_VALUES];
     function functions[2];
     program p;
@@ -74,22 +75,32 @@ void gen_slice(gen *g);
 void gen_join(gen *g);
 void gen_reduce(gen *g);
 void gen_scan(gen *g);
+void gen_scan_maps(gen *g);
 void gen_sort(gen *g);
 void gen_take(gen *g);
 void gen_histogram(gen *g);
 void gen_argmax(gen *g);
 void gen_dot(gen *g);
+void gen_ramp(gen *g);
+void gen_axis(gen *g);
 
 /* ---- gen_memory.c: statements that load, store and call ---- */
 
 void gen_load(gen *g);
 void gen_gather(gen *g);
 void gen_load_windows(gen *g);
+void gen_load_pointers(gen *g);
 void gen_call(gen *g);
 void gen_store(gen *g);
 void gen_rough(gen *g);
 void gen_print(gen *g);
 void gen_store_value(gen *g, value v);
+
+/* ---- gen_effects.c: statements with effects that are no stores ---- */
+
+void gen_atomic(gen *g);
+void gen_promise(gen *g);
+void gen_exit(gen *g);
 
 /* ---- gen_storage.c ---- */
 

@@ -4,6 +4,8 @@
  */
 #include "test/fuzz/gen.h"
 
+#include <string.h>
+
 /* Within the tensor, or just outside of it. */
 static value offset(gen *g)
 {
@@ -68,18 +70,31 @@ static value source(gen *g, bool real)
     return t;
 }
 
+/* By a few rows and columns, back ones too. */
+static value advanced(gen *g, value window)
+{
+    value to = gen_fresh(g, window.type, window.shape);
+    value r = gen_whole(g, num_between(&g->rng, -9, 9));
+    value c = gen_whole(g, num_between(&g->rng, -9, 9));
+    gen_line(g, "%s = advance %s, %s, %s", to.name, window.name, r.name,
+             c.name);
+    return to;
+}
+
 void gen_load(gen *g)
 {
     bool real = num_below(&g->rng, 2);
     value from = source(g, real);
     value r = offset(g), c = offset(g);
     value v = gen_fresh(g, real ? NUM_F32 : NUM_I32,
-                        gen_shapes[num_between(&g->rng, 3, 9)]);
+                        gen_shapes[num_between(&g->rng, 3, GEN_SHAPES - 2)]);
     value window = gen_fresh(g, v.type, v.shape);
     static const char *const steps[] = {"", "", " step 2", " step 3"};
     gen_line(g, "%s = block %s[%s +: %d%s, %s +: %d%s]", window.name, from.name,
              r.name, v.shape.side[0], steps[num_below(&g->rng, 4)], c.name,
              v.shape.side[1], steps[num_below(&g->rng, 4)]);
+    if (num_below(&g->rng, 4) == 0)
+        window = advanced(g, window);
     gen_line(g, "%s = load %s boundary(0, 1)%s%s", v.name, window.name,
              num_below(&g->rng, 2) ? ""
              : real                ? " pad(-2.5)"
@@ -135,7 +150,7 @@ static value indices(gen *g, int n)
 void gen_load_windows(gen *g)
 {
     bool real = num_below(&g->rng, 2), columns = num_below(&g->rng, 3) == 0;
-    shape s = gen_shapes[num_between(&g->rng, 3, 9)];
+    shape s = gen_shapes[num_between(&g->rng, 3, GEN_SHAPES - 2)];
     value i = indices(g, s.side[0]), at = offset(g);
     value v = gen_fresh(g, real ? NUM_F32 : NUM_I32, s);
     value window = gen_fresh(g, v.type, v.shape);
@@ -148,6 +163,37 @@ void gen_load_windows(gen *g)
                  i.name, at.name, s.side[1]);
     gen_line(g, "%s = load %s boundary(1)%s", v.name, window.name,
              num_below(&g->rng, 2) ? "" : " pad(3)");
+    gen_keep(g, v);
+}
+
+/* An element of each pointer; at times some only. */
+void gen_load_pointers(gen *g)
+{
+    bool real = num_below(&g->rng, 2), masked = num_below(&g->rng, 2);
+    shape s = gen_any_shape(g);
+    num_type t = real ? NUM_F32 : NUM_I32;
+    value i = gen_need(g, NUM_I32, s), k = gen_fresh(g, NUM_I32, s);
+    value most =
+        gen_splat_to(g, gen_whole(g, PROGRAM_ROWS * PROGRAM_COLUMNS), s);
+    value p = gen_fresh(g, t, gen_shapes[0]), at = gen_fresh(g, t, s), to = p;
+    gen_line(g, "%s = rem %s, %s", k.name, i.name, most.name);
+    gen_line(g, "%s = base %%%s", p.name, real ? "fa" : "ia");
+    if (s.rank) {
+        char like[64];
+        snprintf(like, sizeof like, "%s", gen_type_text(NUM_I1, s));
+        to = gen_fresh(g, t, s);
+        gen_line(g, "%s = splat %s : %.*sptr<%s>>", to.name, p.name,
+                 (int)strlen(like) - 3, like, num_name(t));
+    }
+    gen_line(g, "%s = ptr_add %s, %s", at.name, to.name, k.name);
+    value v = gen_fresh(g, t, s);
+    if (masked) {
+        value c = gen_need(g, NUM_I1, s), other = gen_need(g, t, s);
+        gen_line(g, "%s = load %s, %s, %s%s", v.name, at.name, c.name,
+                 other.name, hint(g));
+    } else {
+        gen_line(g, "%s = load %s%s", v.name, at.name, hint(g));
+    }
     gen_keep(g, v);
 }
 
@@ -229,11 +275,16 @@ void gen_store_value(gen *g, value v)
 
 void gen_store(gen *g)
 {
+    if (g->is_pure)
+        return;
     gen_store_value(g, gen_need(g, gen_any_type(g), gen_any_shape(g)));
 }
 
+/* Not of a plan's kernels: which of them prints is its own business. */
 void gen_print(gen *g)
 {
+    if (g->p.split)
+        return;
     value v = gen_need(g, gen_any_type(g), gen_any_shape(g));
     value x = gen_need(g, gen_any_type(g), gen_shapes[0]);
     gen_line(g, "print \"%d%%\", %s, %s", g->next++, v.name, x.name);
@@ -245,6 +296,8 @@ void gen_rough(gen *g)
 {
     static const char *const ops[] = {"exp", "exp2", "log",   "log2", "sin",
                                       "cos", "tanh", "rsqrt", "rcp",  "erf"};
+    if (g->is_pure)
+        return;
     shape s = {1, {16}};
     value x = gen_small(g, NUM_F32, s, 15), v = gen_fresh(g, NUM_F32, s);
     value one = gen_fresh(g, NUM_F32, gen_shapes[0]),

@@ -254,7 +254,32 @@ void gen_scan(gen *g)
     gen_keep(g, v);
 }
 
-/* A line of 8 or 16, by itself or with another tile that moves with it. */
+/* Maps x -> a x + b of wrapping ints, each after those before it. */
+void gen_scan_maps(gen *g)
+{
+    num_type t = num_below(&g->rng, 2) ? NUM_I32 : NUM_I64;
+    shape s = tile_shape(g);
+    int id = g->next++;
+    value a = gen_need(g, t, s), b = gen_need(g, t, s);
+    value v = gen_fresh(g, t, s), w = gen_fresh(g, t, s);
+    const char *of = num_name(t);
+    gen_line(g,
+             "%s, %s = scan %s, %s axis(%d)%s (%%a%d: %s, %%b%d: %s, %%c%d: "
+             "%s, %%d%d: %s) {",
+             v.name, w.name, a.name, b.name, num_below(&g->rng, s.rank),
+             num_below(&g->rng, 2) ? " reverse(true)" : "", id, of, id, of, id,
+             of, id, of);
+    gen_line(g, "  %%e%d = mul %%a%d, %%c%d", id, id, id);
+    gen_line(g, "  %%f%d = mul %%b%d, %%c%d", id, id, id);
+    gen_line(g, "  %%g%d = add %%f%d, %%d%d", id, id, id);
+    gen_line(g, "  yield %%e%d, %%g%d", id, id);
+    gen_line(g, "}");
+    gen_keep(g, v);
+    gen_keep(g, w);
+}
+
+/* A line of 8 or 16, by itself or with another tile that moves with it; at
+ * times the first 8. */
 void gen_sort(gen *g)
 {
     num_type t = gen_any_type(g), other = gen_any_type(g);
@@ -263,11 +288,14 @@ void gen_sort(gen *g)
     if (t == NUM_I1 || side > 16 || (side & (side - 1)))
         return;
     value a = gen_need(g, t, s), b = gen_need(g, other, s);
-    value v = gen_fresh(g, t, s), w = gen_fresh(g, other, s);
-    bool two = num_below(&g->rng, 2);
-    gen_line(g, "%s%s%s = sort %s%s%s axis(%d)%s", v.name, two ? ", " : "",
+    bool two = num_below(&g->rng, 2), some = side > 8 && num_below(&g->rng, 2);
+    shape to = s;
+    to.side[axis] = some ? 8 : side;
+    value v = gen_fresh(g, t, to), w = gen_fresh(g, other, to);
+    gen_line(g, "%s%s%s = sort %s%s%s axis(%d)%s%s", v.name, two ? ", " : "",
              two ? w.name : "", a.name, two ? ", " : "", two ? b.name : "",
-             axis, num_below(&g->rng, 2) ? " descending(true)" : "");
+             axis, num_below(&g->rng, 2) ? " descending(true)" : "",
+             some ? " first(8)" : "");
     gen_keep(g, v);
     if (two)
         gen_keep(g, w);
@@ -341,15 +369,36 @@ static shape matrices(int batch, int rows, int columns)
                  : (shape){2, {rows, columns}};
 }
 
-/* Some are of a batch, some sums of f16 (exact: below 2048). */
+/* Of any ints, also as codes of unsigned ones: sums wrap. */
+static void dot_ints(gen *g, int batch, int m, int n, int k)
+{
+    static const char *const words[] = {"", " unsigned(a)", " unsigned(b)",
+                                        " unsigned(both)"};
+    value a = gen_need(g, NUM_I8, matrices(batch, m, k));
+    value b = gen_need(g, NUM_I8, matrices(batch, k, n));
+    value v = gen_fresh(g, NUM_I32, matrices(batch, m, n));
+    gen_line(g, "%s = dot %s, %s%s", v.name, a.name, b.name,
+             words[num_below(&g->rng, 4)]);
+    gen_keep(g, v);
+}
+
+/* Some are of a batch, some sums of f16 (exact: below 2048). The only products
+ * in loops of a program that is split are the sums of that loop. */
 void gen_dot(gen *g)
 {
     static const num_type types[] = {NUM_F32,    NUM_F16,    NUM_BF16,
                                      NUM_F8E4M3, NUM_F8E5M2, NUM_I8};
+    static const int sides[] = {8, 16, 32};
     int m = num_below(&g->rng, 2) ? 8 : 16, n = num_below(&g->rng, 2) ? 8 : 16;
-    int k = num_below(&g->rng, 2) ? 8 : 16;
+    int k = sides[num_below(&g->rng, 3)];
+    if (g->p.split && g->depth)
+        return;
     int batch = num_below(&g->rng, 4) ? 0 : 1 << num_below(&g->rng, 3);
     num_type t = types[num_below(&g->rng, 6)];
+    if (t == NUM_I8 && num_below(&g->rng, 2)) {
+        dot_ints(g, batch, m, n, k);
+        return;
+    }
     num_type sum = t == NUM_I8 ? NUM_I32 : NUM_F32;
     value a = gen_small(g, t, matrices(batch, m, k), 7);
     value b = gen_small(g, t, matrices(batch, k, n), 7);
@@ -363,5 +412,26 @@ void gen_dot(gen *g)
     } else {
         gen_line(g, "%s = dot %s, %s", v.name, a.name, b.name);
     }
+    gen_keep(g, v);
+}
+
+/* Whole numbers: exact. */
+void gen_ramp(gen *g)
+{
+    value a = gen_small(g, NUM_F32, gen_shapes[0], 63);
+    value b = gen_small(g, NUM_F32, gen_shapes[0], 7);
+    value v = gen_fresh(g, NUM_F32, gen_shapes[num_between(&g->rng, 1, 2)]);
+    gen_line(g, "%s = ramp %s, %s : %s", v.name, a.name, b.name,
+             gen_type_text(NUM_F32, v.shape));
+    gen_keep(g, v);
+}
+
+/* Of any axis that a grid may have. */
+void gen_axis(gen *g)
+{
+    value v = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    gen_line(g, "%s = %s axis(%d)", v.name,
+             num_below(&g->rng, 2) ? "program_id" : "num_programs",
+             num_below(&g->rng, PROGRAM_AXES));
     gen_keep(g, v);
 }

@@ -286,10 +286,32 @@ static void store(gen *g, stored v)
     g->p.stored[v.type] += flat.shape.side[0];
 }
 
+/* u8 by u8, or by i8. */
+static void multiplied(gen *g)
+{
+    static const int sides[] = {8, 16, 32};
+    int m = num_below(&g->rng, 2) ? 8 : 16, n = num_below(&g->rng, 2) ? 8 : 16;
+    int k = sides[num_below(&g->rng, 3)];
+    shape left = {2, {m, k}}, right = {2, {k, n}};
+    stored a = any_value(g, STORED_U8, left);
+    value v = gen_fresh(g, NUM_I32, (shape){2, {m, n}});
+    char b[12];
+    if (num_below(&g->rng, 2))
+        strcpy(b, gen_need(g, NUM_I8, right).name);
+    else
+        strcpy(b, any_value(g, STORED_U8, right).name);
+    gen_line(g, "%s = dot %s, %s", v.name, a.name, b);
+    gen_keep(g, v);
+}
+
 void gen_stored(gen *g)
 {
+    if (!g->p.split && !g->in_function && num_below(&g->rng, 6) == 0) {
+        multiplied(g);
+        return;
+    }
     stored v = moved(g, any_value(g, any_stored(g), gen_any_shape(g)));
-    if (num_below(&g->rng, 3) == 0) {
+    if (!g->is_pure && num_below(&g->rng, 3) == 0) {
         store(g, v);
         return;
     }

@@ -176,12 +176,15 @@ static statement_fn *const simple[] = {gen_binary, gen_binary,  gen_binary,
                                        gen_unary,  gen_compare, gen_select,
                                        gen_fma,    gen_cast,    gen_bitcast};
 static statement_fn *const others[] = {
-    gen_binary,       gen_unary,  gen_compare,   gen_select,    gen_cast,
-    gen_range,        gen_expand, gen_broadcast, gen_trans,     gen_reshape,
-    gen_slice,        gen_join,   gen_reduce,    gen_reduce,    gen_argmax,
-    gen_scan,         gen_sort,   gen_take,      gen_histogram, gen_dot,
-    gen_load,         gen_gather, gen_call,      gen_store,     gen_rough,
-    gen_load_windows, gen_stored, gen_stored,    gen_print};
+    gen_binary,       gen_unary,         gen_compare, gen_select,
+    gen_cast,         gen_range,         gen_expand,  gen_broadcast,
+    gen_trans,        gen_reshape,       gen_slice,   gen_join,
+    gen_reduce,       gen_reduce,        gen_argmax,  gen_scan,
+    gen_scan_maps,    gen_sort,          gen_take,    gen_histogram,
+    gen_dot,          gen_load,          gen_gather,  gen_call,
+    gen_store,        gen_rough,         gen_ramp,    gen_axis,
+    gen_load_windows, gen_load_pointers, gen_stored,  gen_stored,
+    gen_print,        gen_atomic,        gen_promise, gen_exit};
 static statement_fn *const control[] = {for_, if_, while_};
 
 static void statements(gen *g, int n)
@@ -232,6 +235,96 @@ static void write_frame(gen *g, int i)
     gen_line(g, "}");
 }
 
+/* One or two sums of f32, of products that are exact. Nothing else uses what it
+ * carries. */
+typedef struct sums {
+    int n;
+    value init[2], arg[2], result[2];
+} sums;
+
+static sums some_sums(gen *g)
+{
+    sums s = {.n = num_between(&g->rng, 1, 2)};
+    for (int i = 0; i < s.n; i++) {
+        shape to = {
+            2,
+            {num_below(&g->rng, 2) ? 8 : 16, num_below(&g->rng, 2) ? 8 : 16}};
+        s.init[i] = gen_small(g, NUM_F32, to, 1023);
+        s.arg[i] = gen_fresh(g, NUM_F32, to);
+        s.result[i] = gen_fresh(g, NUM_F32, to);
+    }
+    return s;
+}
+
+static value product_added(gen *g, value sum)
+{
+    static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16, NUM_F8E4M3};
+    num_type t = types[num_below(&g->rng, 4)];
+    int k = num_below(&g->rng, 2) ? 16 : 32;
+    value a = gen_small(g, t, (shape){2, {sum.shape.side[0], k}}, 7);
+    value b = gen_small(g, t, (shape){2, {k, sum.shape.side[1]}}, 7);
+    value v = gen_fresh(g, NUM_F32, sum.shape);
+    gen_line(g, "%s = dot %s, %s, %s", v.name, a.name, b.name, sum.name);
+    return v;
+}
+
+static value number_added(gen *g, value sum)
+{
+    value x = gen_small(g, NUM_F32, sum.shape, 7);
+    value v = gen_fresh(g, NUM_F32, sum.shape);
+    gen_line(g, "%s = add %s, %s", v.name, sum.name, x.name);
+    return v;
+}
+
+/* A loop that programs may share. */
+static void shared_loop(gen *g)
+{
+    sums s = some_sums(g);
+    value lo = gen_whole(g, num_between(&g->rng, -3, 3));
+    value hi = gen_whole(g, num_between(&g->rng, -1, 12));
+    value step = gen_whole(g, num_between(&g->rng, 1, 3));
+    if (num_below(&g->rng, 3) == 0)
+        snprintf(hi.name, sizeof hi.name, "%%n");
+    value i = gen_fresh(g, NUM_I32, gen_shapes[0]);
+    int nvalues = g->nvalues;
+    fprintf(g->out, "%*s%s", g->indent, "", s.result[0].name);
+    if (s.n > 1)
+        fprintf(g->out, ", %s", s.result[1].name);
+    fprintf(g->out, " = for %s = %s to %s step %s carry(%s = %s", i.name,
+            lo.name, hi.name, step.name, s.arg[0].name, s.init[0].name);
+    if (s.n > 1)
+        fprintf(g->out, ", %s = %s", s.arg[1].name, s.init[1].name);
+    fprintf(g->out, ") {\n");
+    g->indent += 2;
+    g->depth++;
+    gen_keep(g, i);
+    statements(g, num_between(&g->rng, 0, 3));
+    value next[2];
+    for (int j = 0; j < s.n; j++) {
+        next[j] = j ? s.arg[j] : product_added(g, s.arg[j]);
+        next[j] = num_below(&g->rng, 2) ? number_added(g, next[j])
+                                        : product_added(g, next[j]);
+    }
+    gen_line(g, "yield %s%s%s", next[0].name, s.n > 1 ? ", " : "",
+             s.n > 1 ? next[1].name : "");
+    g->depth--;
+    g->indent -= 2;
+    gen_line(g, "}");
+    g->nvalues = nvalues;
+    for (int j = 0; j < s.n; j++)
+        gen_keep(g, s.result[j]);
+}
+
+/* One that changes no result. */
+static void write_clause(gen *g)
+{
+    static const char *const clauses[] = {
+        "ptxas(1)", "ctas(1)",       "ctas(2)",        "ctas(4)",
+        "early",    "tiles(static)", "tiles(dynamic)", "tiles(none)"};
+    if (num_below(&g->rng, 2))
+        gen_line(g, "    %s", clauses[num_below(&g->rng, 8)]);
+}
+
 /* Nothing of it may be left in what is run. */
 static void write_tuning(gen *g)
 {
@@ -259,8 +352,12 @@ static void write_kernel(gen *g, int n)
             gen_line(g, "    %%%s_%s: tensor<[?, ?] x %s>%s", io ? "out" : "in",
                      stored_infos[s].name, stored_infos[s].name,
                      io && s == STORED_COUNT - 1 ? ")" : ",");
-    write_tuning(g);
-    gen_line(g, "    grid(%d) {", PROGRAM_GRID);
+    if (num_below(&g->rng, 2))
+        write_clause(g);
+    else
+        write_tuning(g);
+    gen_line(g, "    grid(%d%s) {", PROGRAM_GRID,
+             g->p.split || num_below(&g->rng, 4) ? "" : ", 1, 1, 1, 1");
     g->indent = 2;
     g->nvalues = 0;
     gen_line(g, "%%pid = program_id axis(0)");
@@ -269,6 +366,12 @@ static void write_kernel(gen *g, int n)
     gen_keep(g, (value){"%x", NUM_F32, gen_shapes[0]});
     gen_load(g);
     gen_load(g);
+    if (g->p.split) {
+        g->is_pure = true;
+        statements(g, num_below(&g->rng, 4));
+        shared_loop(g);
+        g->is_pure = false;
+    }
     statements(g, n);
     for (int i = 0; i < g->nvalues; i += 1 + num_below(&g->rng, 3))
         gen_store_value(g, g->values[i]);
@@ -279,8 +382,11 @@ static void write_kernel(gen *g, int n)
 
 program program_new(uint64_t seed, int n)
 {
+    static const char *const splits[] = {"1", "2", "5", "auto", "stream"};
     gen g = {.rng = {seed * 0x9e3779b97f4a7c15u + 1}};
     size_t length;
+    if (num_below(&g.rng, 4) == 0)
+        g.p.split = splits[num_below(&g.rng, 5)];
     g.out = open_memstream(&g.p.text, &length);
     for (int i = 0; i < 2; i++) {
         write_function(&g, i);

@@ -12,7 +12,12 @@
 
 #include "test/numerics/number.h"
 
-enum { PROGRAM_GRID = 3, PROGRAM_ROWS = 40, PROGRAM_COLUMNS = 33 };
+enum {
+    PROGRAM_GRID = 3,
+    PROGRAM_AXES = 8,
+    PROGRAM_ROWS = 40,
+    PROGRAM_COLUMNS = 33
+};
 
 /* Storage types. `holds`: ints as wide, or of two elements. */
 typedef enum stored_type {
@@ -36,9 +41,11 @@ extern const stored_info stored_infos[STORED_COUNT];
  * %x: f32, one [GRID, slots[t]] tensor of each type in the order of num_type,
  * %rough: f32 [GRID, rough], one [ROWS, COLUMNS or one more] tensor of each
  * storage type, then one [GRID, stored[s]] of each), launched on a grid of GRID
- * programs. */
+ * programs. If `split` is set, its first products are in a loop that programs
+ * may share, bound as kernel.split. */
 typedef struct program {
     char *text;
+    const char *split; /* the clause that it may have as well; NULL: none */
     int slots[NUM_TYPE_COUNT]; /* at least 1 each */
     int rough;
     int stored[STORED_COUNT]; /* at least 2 each, even */

@@ -3,14 +3,15 @@
  * Random programs, run as the target's pipeline makes them, as a random
  * pipeline makes them, and hardly changed at all: the results must agree bit
  * for bit (but for the payload of a NaN), and the rough ones nearly. So must
- * the code for older machines, and the text after each pass must read back as
- * the same program.
+ * the code for older machines, and the plan whose programs share a loop, and
+ * the text after each pass must read back as the same program.
  *
  *   random_programs [--seed N] [--seeds N] [--seconds N] [--statements N]
- *                   [--print 1]
+ *                   [--print 1] [--ops 1]
  *
  * Runs `seeds` programs, or as many as fit into `seconds`. One that fails is
- * printed.
+ * printed. --ops: runs none, but says which ops of the language the programs
+ * lack.
  */
 #include "codegen/host/host.h"
 #include "passes/passes.h"
@@ -29,7 +30,7 @@ static bool launch(const tilec_kernel *k, const memory *m, tilec_error *error)
     run_view views[NARGS];
     tilec_argument args[NARGS];
     memory_launch(m, views, args);
-    return tilec_launch(k, args, NARGS, NULL, error) == TILEC_OK;
+    return run_launch(k, args, NARGS, NULL, error) == TILEC_OK;
 }
 
 static tilec_kernel *compile(tilec_context *cx, const program *p,
@@ -41,6 +42,20 @@ static tilec_kernel *compile(tilec_context *cx, const program *p,
     tilec_kernel *k = run_compile(cx, p->text, &o);
     if (!k)
         printf("pipeline %s: does not compile\n", pipeline ? pipeline : "cpu");
+    return k;
+}
+
+/* The plan of its split; NULL: has none, or does not compile. */
+static tilec_kernel *compile_split(tilec_context *cx, const program *p)
+{
+    tilec_binding split = {"kernel.split", p->split};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.bindings = &split;
+    o.nbindings = 1;
+    o.verify_each = 1;
+    tilec_kernel *k = p->split ? run_compile(cx, p->text, &o) : NULL;
+    if (p->split && !k)
+        printf("split(%s): does not compile\n", p->split);
     return k;
 }
 
@@ -173,6 +188,10 @@ static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
             ok = agree(&p, base, k, name, num_next(&r));
         tilec_kernel_free(k);
     }
+    tilec_kernel *split = ok ? compile_split(cx, &p) : NULL;
+    ok = ok && !!split == !!p.split &&
+         (!split || agree(&p, base, split, "split", num_next(&r)));
+    tilec_kernel_free(split);
     ok = ok && runs_elsewhere(&p, base, num_next(&r));
     if (!ok)
         printf("%s", p.text);
@@ -188,6 +207,51 @@ static void print_program(uint64_t seed, int statements)
     program_free(&p);
 }
 
+/* ---- Which ops they have ---- */
+
+/* Why no program has it; NULL: some have. */
+static const char *const left_out[TC_OPCODE_COUNT] = {
+    [TC_VJP] = "results of gradients are not exact (test/unit/gradients.c)",
+    [TC_DIM] = "sizes are numbers (test/ir/passes/bind-params)",
+    [TC_BISECT] = "wants an ascending tensor (test/numerics/lists.c)",
+    [TC_FOLLOW] = "joins programs (test/machine/orders.c)",
+    [TC_FOLLOW_END] = "joins programs (test/machine/orders.c)",
+    [TC_NUM_SMS] = "of persistent kernels, which passes make",
+    [TC_NEXT_TILE] = "of persistent kernels, which passes make",
+    [TC_END_TILES] = "of persistent kernels, which passes make",
+    [TC_WORKSPACE] = "of plans, which split-k makes",
+    [TC_FILL] = "of plans (test/numerics/plans.c)",
+    [TC_LAUNCH] = "of plans, which split-k makes"};
+
+static void count_ops(const char *text, long counts[TC_OPCODE_COUNT])
+{
+    tc_context *cx = tc_context_new();
+    tc_module *m = tc_module_new(cx);
+    if (tc_parse(m, tc_source_add(cx, "random", text, strlen(text))))
+        tc_each_func (f, m)
+            tc_each_nested (op, f->body)
+                counts[op->code]++;
+    tc_module_free(m);
+    tc_context_free(cx);
+}
+
+static int check_ops(uint64_t seed, long seeds, int statements)
+{
+    long counts[TC_OPCODE_COUNT] = {0};
+    run_counts run = {0};
+    for (long i = 0; i < seeds; i++) {
+        program p = program_new(seed + (uint64_t)i, statements);
+        count_ops(p.text, counts);
+        program_free(&p);
+    }
+    for (int i = 0; i < TC_OPCODE_COUNT; i++)
+        if (!(tc_op_infos[i].traits & TC_MACHINE))
+            run_check(&run, (counts[i] > 0) == !left_out[i],
+                      "%s: in %ld places, %s", tc_op_infos[i].name, counts[i],
+                      left_out[i] ? "expected none" : "expected some");
+    return run_finish(&run);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = (uint64_t)run_option(argc, argv, "seed", 1);
@@ -198,6 +262,8 @@ int main(int argc, char **argv)
         print_program(seed, statements);
         return 0;
     }
+    if (run_option(argc, argv, "ops", 0))
+        return check_ops(seed, seeds, statements);
     tilec_context *cx;
     tilec_context_options options = TILEC_INIT(tilec_context_options);
     run_counts counts = {0};

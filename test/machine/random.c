@@ -3,13 +3,16 @@
  * Random programs at machine level, run by the interpreter: nothing is found,
  * and the results are those of the CPU, bit for bit (but for the payload of a
  * NaN; rough ones nearly); so are the lines that each program prints. Targets,
- * warps, stages and the order of copies change from program to program.
+ * warps, stages and the order of copies change from program to program. If its
+ * programs may share a loop, so do they: the plan's kernels, one after the
+ * other.
  *
  *   machine_random [--seed N] [--seeds N] [--statements N]
  */
 #include "codegen/interp/interp.h"
 #include "passes/passes.h"
 #include "test/fuzz/memory.h"
+#include "test/machine/plan.h"
 #include "test/numerics/run.h"
 
 #include <stdio.h>
@@ -119,6 +122,38 @@ static bool run_on_machine(const program *p, const memory *to, uint64_t seed,
     return ok;
 }
 
+static bool interpret_split(const tilec_kernel *k, const memory *to)
+{
+    run_view views[NARGS];
+    tilec_argument args[NARGS];
+    memory_launch(to, views, args);
+    return plan_interpret(k, args, NARGS);
+}
+
+/* True too if it has no split. */
+static bool split_agrees(tilec_context *cx, const program *p,
+                         const memory *want, uint64_t seed)
+{
+    if (!p->split)
+        return true;
+    tilec_binding split = {"kernel.split", p->split};
+    tilec_compile_options o = TILEC_INIT(tilec_compile_options);
+    o.target = seed / 4 % 2 ? "sm_90a" : "sm_80";
+    o.bindings = &split;
+    o.nbindings = 1;
+    memory have = memory_new(p, seed);
+    tilec_kernel *k = run_compile(cx, p->text, &o);
+    char text[160];
+    bool ran = k && interpret_split(k, &have);
+    bool ok = ran && !memory_difference(want, &have, text);
+    if (!ok)
+        printf("split(%s) for %s: %s\n", p->split, o.target,
+               ran ? text : "not run");
+    tilec_kernel_free(k);
+    memory_free(&have);
+    return ok;
+}
+
 static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
 {
     program p = program_new(seed, statements);
@@ -136,6 +171,7 @@ static bool run_seed(tilec_context *cx, uint64_t seed, int statements)
         printf("%s\n", text);
         ok = false;
     }
+    ok = ok && split_agrees(cx, &p, &want, seed);
     if (!ok)
         printf("seed %llu, %d warps:\n%s", (unsigned long long)seed,
                1 << seed % 4, p.text);
