@@ -546,6 +546,25 @@ def test_flash_refuses(device):
         q, q, q, alibi_slopes=q[0]))
     refused(ValueError, "expected [batch, length, heads, head dim]",
             lambda: attend(q[0], q, q))
+    starts = starts_of([5], device)
+    for kind, text, of_q, of_k in (
+            (TypeError, "cu_seqlens_q is a list", [0, 5], starts),
+            (TypeError, "cu_seqlens_k is a NoneType", starts, None),
+            (ValueError, "cu_seqlens_q is torch.float32 of shape (2,)",
+             starts.float(), starts),
+            (ValueError, "cu_seqlens_k is torch.int32 of shape (1, 2)",
+             starts, starts[None]),
+            (ValueError, "cu_seqlens_q has 2 numbers, cu_seqlens_k 1",
+             starts, starts[:1])):
+        refused(kind, text, lambda: flash_attn.flash_attn_varlen_func(
+            q[0], q[0], q[0], of_q, of_k, 5, 5))
+    refused(ValueError, "k is given, and v is not",
+            lambda: flash_attn.flash_attn_with_kvcache(q, q, q, q))
+    # After a call whose k and v are alike but for their length.
+    for n in (1, 2):
+        tilec.attention(q, q[:, :, :n], q[:, :, :n])
+    refused(ValueError, "query has 3 dims, expected 4",
+            lambda: tilec.attention(q[0], q[0], q[0]))
     refused(ValueError, "rotary_cos is given, and k is not",
             lambda: flash_attn.flash_attn_with_kvcache(
                 q, q, q, rotary_cos=q, rotary_sin=q))

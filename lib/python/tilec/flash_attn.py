@@ -234,6 +234,24 @@ def _of_packed(x, name):
     return x.transpose(0, 1)[None]
 
 
+def _check_starts(starts_q, starts_k, paged):
+    """Of packed sequences; pages need no starts_k."""
+    for name, x in (("cu_seqlens_q", starts_q), ("cu_seqlens_k", starts_k)):
+        if paged and x is None:
+            continue
+        if not isinstance(x, Tensor):
+            raise TypeError("%s is a %s, expected a tensor of int32: where "
+                            "each sequence begins, and the end" % (
+                                name, type(x).__name__))
+        if x.dim() != 1 or x.dtype not in (torch.int32, torch.int64):
+            raise ValueError("%s is %s of shape %s, expected int32 of shape "
+                             "[sequences + 1]" % (name, x.dtype,
+                                                  tuple(x.shape)))
+        if x.shape != starts_q.shape:
+            raise ValueError("cu_seqlens_q has %d numbers, cu_seqlens_k %d: "
+                             "expected the same" % (len(starts_q), len(x)))
+
+
 def _cache_mask(left, right):
     """Queries and keys are at positions of their sequence there."""
     if left < 0 and right < 0:
@@ -271,6 +289,7 @@ def flash_attn_varlen_func(
              seqused_k=(None if paged else seqused_k,
                         "with block_table alone; kv_lens of tilec.attention "
                         "are the keys used of a cache"))
+    _check_starts(cu_seqlens_q, cu_seqlens_k, paged)
     left, right = _window(window_size, causal)
     if paged or (max_seqlen_q <= _FEW_QUERIES and not dropout_p and
                  not _needs_grad(q, k, v, alibi_slopes)):
@@ -414,6 +433,10 @@ def flash_attn_with_kvcache(
     if rotary_cos is not None:
         _check_rotary(q if q.dim() == 3 else q.transpose(1, 2), k,
                       cache_leftpad, left >= 0 or right >= 0)
+    if (k is None) != (v is None):
+        raise ValueError("%s is given, and %s is not: new keys and values are "
+                         "appended together" % (("k", "v") if v is None else
+                                                ("v", "k")))
     if k is not None:
         q, lens = _append(q, k, v, k_rows, v_rows, lens, places, rotary_cos,
                           rotary_sin, rotary_interleaved, cache_leftpad,

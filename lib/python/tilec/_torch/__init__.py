@@ -258,7 +258,7 @@ def keep(ready, q, k, v, options, extras, captured, want_max):
 def _growing(rest, q, k, v, values):
     """As _key, whatever the length of k and v is."""
     return (rest, q.dtype, q.shape, q.stride(), q.device, q.is_neg(),
-            *[(x.dtype, x.device, x.shape[:2], x.shape[3], x.stride(3),
+            *[(x.dtype, x.device, x.shape[:2], x.shape[3:], x.stride()[3:],
                x.is_neg()) for x in (k, v)], *map(_tensors.kind, values))
 
 
