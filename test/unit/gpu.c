@@ -14,9 +14,9 @@ int main(void)
         const char *name;
         void (*add)(TCase *t);
     } cases[] = {
-        {"launching", gpu_launching_tests}, {"again", gpu_again_tests},
-        {"loading", gpu_loading_tests},     {"cache", gpu_cache_tests},
-        {"failures", gpu_failures_tests},
+        {"launching", gpu_launching_tests}, {"threads", gpu_threads_tests},
+        {"again", gpu_again_tests},         {"loading", gpu_loading_tests},
+        {"cache", gpu_cache_tests},         {"failures", gpu_failures_tests},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         TCase *t = tcase_create(cases[i].name);

@@ -19,6 +19,8 @@ int main(void)
     } cases[] = {
         {"maps", hopper_maps_tests},
         {"counters", hopper_counters_tests},
+        {"threads", hopper_maps_threads_tests},
+        {"threads", hopper_counters_threads_tests},
         {"entries", hopper_entries_tests},
         {"assemblers", hopper_assemblers_tests},
         {"failures", hopper_failures_tests},

@@ -63,6 +63,7 @@ char *gpu_emit(const tilec_kernel *k, const char *what);
 bool gpu_compiles(tilec_context *c, const tilec_compile_options *o,
                   const char *text, tilec_kernel **k);
 void gpu_launching_tests(TCase *t);
+void gpu_threads_tests(TCase *t);
 void gpu_loading_tests(TCase *t);
 void gpu_cache_tests(TCase *t);
 void gpu_again_tests(TCase *t);

@@ -506,5 +506,9 @@ void gpu_launching_tests(TCase *t)
     tcase_add_test(t, a_context_by_the_handle_of_another);
     tcase_add_test(t, nothing_is_loaded_into_a_capture);
     tcase_add_test(t, nothing_that_is_freed_ends_a_capture);
+}
+
+void gpu_threads_tests(TCase *t)
+{
     tcase_add_test(t, threads_load_once);
 }

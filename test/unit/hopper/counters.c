@@ -181,8 +181,12 @@ END_TEST
 void hopper_counters_tests(TCase *t)
 {
     tcase_add_test(t, streams_have_counters);
-    tcase_add_test(t, threads_default_streams_have_counters);
     tcase_add_test(t, captured_launches_have_counters);
     tcase_add_test(t, captures_without_memory);
+}
+
+void hopper_counters_threads_tests(TCase *t)
+{
+    tcase_add_test(t, threads_default_streams_have_counters);
     tcase_add_test(t, threads_share_counters);
 }

@@ -74,6 +74,8 @@ extern const char *const old_drivers[];
 void *hopper_handle(uintptr_t number);
 void hopper_maps_tests(TCase *t);
 void hopper_counters_tests(TCase *t);
+void hopper_maps_threads_tests(TCase *t);
+void hopper_counters_threads_tests(TCase *t);
 void hopper_entries_tests(TCase *t);
 void hopper_assemblers_tests(TCase *t);
 void hopper_failures_tests(TCase *t);

@@ -342,5 +342,9 @@ void hopper_maps_tests(TCase *t)
     tcase_add_test(t, second_variant_has_no_maps_itself);
     tcase_add_loop_test(t, driver_without_maps, 0, 2);
     tcase_add_test(t, places_that_are_not_found);
+}
+
+void hopper_maps_threads_tests(TCase *t)
+{
     tcase_add_test(t, threads_share_maps);
 }
