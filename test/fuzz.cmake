@@ -27,22 +27,43 @@ if(NOT FUZZ_CC OR FUZZ_FAILED)
   return()
 endif()
 
+# The objects of sources of the root; each is compiled once for all programs.
+function(fuzz_objects out)
+  set(objects "")
+  foreach(source IN LISTS ARGN)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/fuzz_objects/${source}.o)
+    list(APPEND objects ${object})
+    get_property(known DIRECTORY PROPERTY FUZZ_OBJECTS)
+    if(object IN_LIST known)
+      continue()
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY FUZZ_OBJECTS ${object})
+    get_filename_component(folder ${object} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} -I${CMAKE_SOURCE_DIR}
+              -isystem${DLPACK_INCLUDE} -MD -MF ${object}.d
+              -c ${CMAKE_SOURCE_DIR}/${source} -o ${object}
+      DEPENDS ${CMAKE_SOURCE_DIR}/${source}
+      DEPFILE ${object}.d
+      COMMENT "Building ${source} for fuzzing")
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
+
 # NAME: fuzz/fuzz_NAME.c with SOURCES of the root; seeds are in fuzz/seeds/NAME
 # or SEEDS, words in fuzz/NAME.dict.
 function(fuzz_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES;INCLUDES")
-  list(TRANSFORM F_INCLUDES PREPEND -isystem)
+  cmake_parse_arguments(PARSE_ARGV 1 F "" "MOST" "SEEDS;SOURCES")
   set(program ${CMAKE_CURRENT_BINARY_DIR}/fuzz_${name})
-  list(TRANSFORM F_SOURCES PREPEND ${CMAKE_SOURCE_DIR}/ REGEX "^[^/]")
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ir/*.h
-       ${CMAKE_SOURCE_DIR}/ir/*.def ${CMAKE_SOURCE_DIR}/lib/*.h)
-  set(main ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_${name}.c)
+  fuzz_objects(objects test/fuzz/fuzz_${name}.c ${F_SOURCES})
   add_custom_command(
     OUTPUT ${program}
-    COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} -I${CMAKE_SOURCE_DIR} ${F_INCLUDES} ${main}
-            ${F_SOURCES} -o ${program} ${CJSON_LIBRARY} -lm -lpthread -ldl
-    DEPENDS ${main} ${F_SOURCES} ${headers}
-    COMMENT "Building fuzz_${name}")
+    COMMAND ${FUZZ_CC} ${FUZZ_FLAGS} ${objects} -o ${program} ${CJSON_LIBRARY}
+            -lm -lpthread -ldl
+    DEPENDS ${objects}
+    COMMENT "Linking fuzz_${name}")
   add_custom_target(fuzz_program_${name} DEPENDS ${program})
   add_dependencies(fuzz_programs fuzz_program_${name})
   if(NOT F_SEEDS)
@@ -103,8 +124,7 @@ file(GLOB_RECURSE ir CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}
      ${CMAKE_SOURCE_DIR}/ir/*.c)
 set(seeds ${CMAKE_CURRENT_BINARY_DIR}/seeds_bundle)
 file(MAKE_DIRECTORY ${seeds})
-fuzz_program(bundle MOST 200000 SEEDS ${seeds} INCLUDES ${DLPACK_INCLUDE}
-             SOURCES ${BUNDLE_SOURCES} ${ir})
+fuzz_program(bundle MOST 200000 SEEDS ${seeds} SOURCES ${BUNDLE_SOURCES} ${ir})
 add_custom_command(
   OUTPUT ${seeds}/kernel.tilecb ${seeds}/attention.tilecb
   COMMAND tilec compile ${CMAKE_SOURCE_DIR}/kernels/tutorial/01_vector_add.tile
