@@ -72,6 +72,17 @@ const char *tc_func_word(const tc_func *f)
     return f->is_kernel ? "kernel" : f->is_plan ? "plan" : "func";
 }
 
+/* Functions of one name are a chain: its first is found by the name, each other
+ * one by the function before it. The key of f; of one that is in no chain yet,
+ * that of the end. */
+static const void *chain_key(const tc_module *m, const tc_func *f)
+{
+    const void *key = f->name, *other;
+    while ((other = tc_map_get(&m->by_name, key)) && other != f)
+        key = other;
+    return key;
+}
+
 void tc_func_append(tc_module *m, tc_func *f)
 {
     f->prev = m->last;
@@ -81,8 +92,7 @@ void tc_func_append(tc_module *m, tc_func *f)
     else
         m->first = f;
     m->last = f;
-    if (!tc_map_get(&m->by_name, f->name))
-        tc_map_set(&m->by_name, f->name, f);
+    tc_map_set(&m->by_name, chain_key(m, f), f);
 }
 
 void tc_func_erase(tc_func *f)
@@ -90,12 +100,8 @@ void tc_func_erase(tc_func *f)
     tc_module *m = f->module;
     *(f->prev ? &f->prev->next : &m->first) = f->next;
     *(f->next ? &f->next->prev : &m->last) = f->prev;
-    if (tc_map_get(&m->by_name, f->name) != f)
-        return;
-    tc_func *other = f->next;
-    while (other && other->name != f->name)
-        other = other->next;
-    tc_map_set(&m->by_name, f->name, other);
+    tc_map_set(&m->by_name, chain_key(m, f), tc_map_get(&m->by_name, f));
+    tc_map_set(&m->by_name, f, NULL);
 }
 
 tc_func *tc_func_find(const tc_module *m, const char *name)

@@ -89,6 +89,34 @@ START_TEST(test_functions)
 }
 END_TEST
 
+/* Found is the first that is left, in whatever order they go. */
+START_TEST(test_functions_of_one_name)
+{
+    static const unsigned orders[][4] = {
+        {0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}};
+    const unsigned *order = orders[_i];
+    tc_func *same[4];
+    for (unsigned i = 0; i < 4; i++) {
+        same[i] = tc_func_new(m, "g", false, nowhere);
+        tc_func_append(m, same[i]);
+        tc_func_append(m, tc_func_new(m, i % 2 ? "h" : "k", false, nowhere));
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned first = 0;
+        while (!same[first])
+            first++;
+        ck_assert_ptr_eq(tc_func_find(m, "g"), same[first]);
+        tc_func_erase(same[order[i]]);
+        same[order[i]] = NULL;
+    }
+    ck_assert_ptr_null(tc_func_find(m, "g"));
+    tc_func *again = tc_func_new(m, "g", false, nowhere);
+    tc_func_append(m, again);
+    ck_assert_ptr_eq(tc_func_find(m, "g"), again);
+    ck_assert_ptr_nonnull(tc_func_find(m, "h"));
+}
+END_TEST
+
 START_TEST(test_region_arguments)
 {
     tc_region *r = f->body;
@@ -453,6 +481,7 @@ static void add_ops(TCase *t)
 {
     tcase_add_test(t, test_free_accepts_null);
     tcase_add_test(t, test_functions);
+    tcase_add_loop_test(t, test_functions_of_one_name, 0, 4);
     tcase_add_test(t, test_region_arguments);
     tcase_add_test(t, test_insertion);
     tcase_add_test(t, test_nested);
