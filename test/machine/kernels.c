@@ -9,10 +9,11 @@
  * Each problem runs half of the schedules, for sm_90a where no stages are
  * given: every number of stages and of warps, and both with and without
  * swizzles; the next problem runs the other half. With --all 1 all of them run,
- * in all orders of copies. NAME: how the names of problems begin.
+ * in all orders of copies. NAME: how the names of problems begin. --every N:
+ * the first of each N problems.
  *
  *   machine_kernels [--target NAME] [--only NAME] [--stages N] [--warps N]
- *                   [--print 1] [--all 1] [--pipeline PASSES]
+ *                   [--every N] [--print 1] [--all 1] [--pipeline PASSES]
  */
 #include "test/machine/kernels.h"
 #include "test/numerics/run.h"
@@ -24,6 +25,7 @@
 typedef struct run_options {
     const char *only, *pipeline, *target;
     long stages, warps; /* 0: all */
+    long every;
     bool print, all;
     unsigned nroles; /* programs with warp_groups */
 } run_options;
@@ -136,6 +138,7 @@ int main(int argc, char **argv)
     run_counts counts = {0};
     run_options o = {.stages = run_option(argc, argv, "stages", 0),
                      .warps = run_option(argc, argv, "warps", 0),
+                     .every = run_option(argc, argv, "every", 1),
                      .print = run_option(argc, argv, "print", 0),
                      .all = run_option(argc, argv, "all", 0)};
     for (int i = 1; i + 1 < argc; i++) {
@@ -149,7 +152,8 @@ int main(int argc, char **argv)
     const kernel_row *rows =
         is_hopper(&o) ? kernels_by_groups : kernels_by_warps;
     for (unsigned i = 0; rows[i].name; i++)
-        run_row(&rows[i], i, &counts, &o);
+        if (o.every < 2 || i % (unsigned long)o.every == 0)
+            run_row(&rows[i], i, &counts, &o);
     if (is_hopper(&o))
         run_check(&counts, o.only || o.pipeline || o.nroles > 0,
                   "programs with roles");
