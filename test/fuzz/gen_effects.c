@@ -87,10 +87,12 @@ void gen_promise(gen *g)
     gen_line(g, "assert %s message(\"a remainder\")", c.name);
 }
 
-/* At most one program ends here. */
+/* At most one program ends here; of stream K none: its programs have many
+ * tiles. */
 void gen_exit(gen *g)
 {
-    if (g->is_pure || g->depth || num_below(&g->rng, 2))
+    bool streams = g->p.split && strcmp(g->p.split, "stream") == 0;
+    if (streams || g->is_pure || g->depth || num_below(&g->rng, 2))
         return;
     shape s = gen_shapes[0];
     value c = gen_need(g, NUM_I1, s), d = gen_fresh(g, NUM_I1, s);

@@ -91,6 +91,8 @@ bool plan_interpret(const tilec_kernel *plan, const tilec_argument *args,
     tc_plan_host host = {interpret_launch, &ok};
     tilec_error e = TILEC_INIT(tilec_error);
     tilec_launch_options o = TILEC_INIT(tilec_launch_options);
+    if (!plan->plan)
+        return !interpret_launch(&ok, plan, args, nargs, &e) && ok;
     if (tilec_kernel_workspace(plan, args, nargs, &o.workspace_bytes, &e))
         return false;
     size_t room = (o.workspace_bytes + ALIGN) / ALIGN * ALIGN;
