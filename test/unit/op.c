@@ -223,6 +223,27 @@ START_TEST(test_every_op_is_in_a_test)
 }
 END_TEST
 
+/* The words that libFuzzer puts into texts. */
+START_TEST(test_every_op_is_a_word_for_fuzzing)
+{
+    tc_memory memory = {0};
+    tc_arena arena;
+    tc_arena_init(&arena, &memory);
+    tc_text all = {.arena = &arena};
+    read_file("test/fuzz/parse.dict", &all);
+    each_code(c)
+    {
+        ck_assert_msg(has_word(all.data, info(c)->name),
+                      "test/fuzz/parse.dict lacks `%s`", info(c)->name);
+        for (unsigned i = 0; i < tc_op_nattrs(c); i++)
+            ck_assert_msg(has_word(all.data, tc_op_attr_decl(c, i).name),
+                          "test/fuzz/parse.dict lacks `%s` of `%s`",
+                          tc_op_attr_decl(c, i).name, info(c)->name);
+    }
+    tc_arena_reset(&arena);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("op");
@@ -235,6 +256,7 @@ int main(void)
     tcase_add_test(t, test_attribute_kinds_are_known);
     tcase_add_test(t, test_attribute_of_load);
     tcase_add_test(t, test_every_op_is_in_a_test);
+    tcase_add_test(t, test_every_op_is_a_word_for_fuzzing);
     suite_add_tcase(s, t);
     return run_suite(s);
 }
