@@ -213,6 +213,8 @@ static const char *product_text(const view *v, const tc_op *op)
         a, "%s %s", tc_op_any(op, is_async) ? "issue" : "compute", name);
     if (strcmp(name, of) != 0)
         text = tc_arena_printf(a, "%s %s %s", text, adds(op) ? "+=" : "=", of);
+    if (tc_op_is_word(op, "operands", "swapped"))
+        text = tc_arena_printf(a, "%s, operands swapped", text);
     if (!tc_target_is_gpu(v->target) || !v->target->products_per_cycle)
         return text;
     return tc_arena_printf(a, "%s, %lld cycles", text,

@@ -360,6 +360,8 @@ static void lower(tc_placing *s, tc_dot *d)
     tc_op_set_word(mma, "instr", d->instr);
     tc_op_set_attr(mma, "linear_bias", *tc_op_attr(op, "linear_bias"));
     tc_op_set_word(mma, "unsigned", tc_op_word(op, "unsigned"));
+    if (tc_op_is_word(op, "operands", "swapped"))
+        tc_op_set_word(mma, "operands", "swapped");
     if (strcmp(d->instr, "m16n8k8") == 0)
         tc_op_set_word(mma, "precision", tc_op_word(op, "precision"));
     tc_value *result = tc_build_op(&b, mma, NULL);

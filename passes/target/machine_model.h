@@ -202,6 +202,12 @@ enum {
     TC_INT_CAST_INSTRUCTIONS = 4,
     TC_LANES_ALONE_PERCENT = 110,
     TC_LANES_PERCENT = 150,
+    /* swap_cost.c: bytes of shared memory that an SM reads in a cycle; products
+     * of mma.sync as percent of those of wgmma; a time that is worth exchanging
+     * operands, as percent of that of a product as it stands. */
+    TC_SHARED_BYTES_PER_CYCLE = 128,
+    TC_MMA_PERCENT = 62,
+    TC_SWAP_PERCENT = 90,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 
     /* Warp groups that can read the scalar channel during the last product:

@@ -19,15 +19,6 @@
  * instruction takes one order only; otherwise down into the dot, as far as that
  * leaves fewer of them.
  *
- * Sums of products that are stored to a tensor with contiguous columns, through
- * elementwise ops only, are computed transposed, (a b)^T = b^T a^T:
- *
- *   %acc = for .. { .. dot %x, %w, %acc0 }
- *   store %y[..], cast(%acc)               %y is contiguous(0)
- * becomes
- *   %acc = for .. { .. dot trans(%w), trans(%x), %acc0 }
- *   store %y[..], trans(cast(%acc))
- *
  * A tile that is multiplied as it was loaded keeps its order: the tensor would
  * need another order (passes/transpose/transpose_plan.c). Tests:
  * test/ir/passes/transpose-propagation.
@@ -135,73 +126,6 @@ static void visit_operand(struct propagation *p, tc_op *dot, unsigned i)
         say_moved(p, dot, i, left);
 }
 
-/* ---- Stores ---- */
-
-static int64_t side(const tc_value *tile, unsigned axis)
-{
-    return tc_dim_value(tile->type->dims[axis]);
-}
-
-/* Are there rows for all warps that had some, and for groups of four warps if
- * these multiply? */
-static bool has_rows(const struct propagation *p, const tc_op *dot)
-{
-    int64_t rows = side(dot->out[0], 0), columns = side(dot->out[0], 1);
-    int64_t step = p->env->target->wgmma && rows % TC_WARPGROUP_ROWS == 0
-                       ? TC_WARPGROUP_ROWS
-                       : TC_WARP_ROWS;
-    return columns % step == 0 && rows % 8 == 0 &&
-           (columns >= rows || columns % 128 == 0);
-}
-
-/* Erases the old expression: its operands have another shape by now. */
-static void erase_unused(struct propagation *p, tc_value *v)
-{
-    tc_op *op = v->def;
-    if (!op || v->uses || op->nout != 1 || !tc_op_is_pure(op))
-        return;
-    unsigned n = op->nin;
-    tc_value **in = tc_arena_array(p->env->scratch, tc_value *, n);
-    for (unsigned i = 0; i < n; i++)
-        in[i] = op->in[i];
-    tc_op_erase(op);
-    for (unsigned i = 0; i < n; i++)
-        erase_unused(p, in[i]);
-}
-
-/* Sums of products that are stored by columns are computed transposed: a thread
- * holds neighbours of a row. */
-static void visit_store(struct propagation *p, tc_op *store)
-{
-    tc_value *v = store->in[1];
-    tc_op *block = store->nin == 2 ? tc_block_of(store->in[0]) : NULL;
-    if (!block || v->type->kind != TC_TILE || v->type->rank != 2 ||
-        v->type->layout || tc_contiguous_axis(block) != 0)
-        return;
-    tc_op *dot = tc_transposable_dot(v);
-    if (!dot || !has_rows(p, dot))
-        return;
-    tc_remark(p->env->cx, store->loc, pass,
-              "store: %s lies by columns: the products that are stored are "
-              "computed transposed",
-              tc_value_name(p->env->cx, block->in[0]));
-    tc_transposes t = new_transposes(p);
-    t.turn_sums = true;
-    tc_value *turned = tc_transposed(&t, v, true);
-    tc_builder b = tc_builder_before(store);
-    tc_op_set_in(store, 1, tc_build(&b, TC_TRANS, 1, &turned, NULL));
-    erase_unused(p, v);
-    p->changed = true;
-}
-
-static void visit_stores(struct propagation *p, tc_region *r)
-{
-    tc_each_nested_first (op, r) {
-        if (op->code == TC_STORE)
-            visit_store(p, op);
-    }
-}
-
 static void transpose_propagation_visit(struct propagation *p, tc_region *r)
 {
     tc_each_nested_first (op, r) {
@@ -213,7 +137,6 @@ static void transpose_propagation_visit(struct propagation *p, tc_region *r)
 tc_change tc_pass_transpose_propagation(tc_func *f, tc_pass_env *env)
 {
     struct propagation p = {.env = env};
-    visit_stores(&p, f->body);
     p.transposes = new_transposes(&p);
     transpose_propagation_visit(&p, f->body);
     return p.changed ? TC_CHANGED : TC_UNCHANGED;

@@ -7,7 +7,7 @@
 
 /* ---- What is passed through ---- */
 
-static bool is_flat(const tc_value *v)
+bool tc_is_flat(const tc_value *v)
 {
     return v->type->kind == TC_TILE && v->type->rank == 2 && !v->type->layout;
 }
@@ -46,24 +46,24 @@ static bool is_shared(const tc_value *v)
     return v->uses && v->uses->next && !is_operand_of_dots(v);
 }
 
-static bool passes(const tc_value *v)
+bool tc_passes_transposes(const tc_value *v)
 {
-    return v->def && is_flat(v) &&
+    return v->def && tc_is_flat(v) &&
            (only_moves(v->def) || (is_lanes(v->def) && !is_shared(v)));
 }
 
 bool tc_is_source(const tc_value *v)
 {
-    if (is_flat(v) && tc_match_op(v, TC_TRANS))
+    if (tc_is_flat(v) && tc_match_op(v, TC_TRANS))
         v = v->def->in[0];
-    return !passes(v);
+    return !tc_passes_transposes(v);
 }
 
 void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user)
 {
-    if (!is_flat(v))
+    if (!tc_is_flat(v))
         return;
-    if (!passes(v)) {
+    if (!tc_passes_transposes(v)) {
         fn(user, v, swapped);
         return;
     }
@@ -76,7 +76,7 @@ void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user)
 unsigned tc_count_transposes(const tc_value *v)
 {
     unsigned n = 0;
-    if (!is_flat(v) || !passes(v))
+    if (!tc_is_flat(v) || !tc_passes_transposes(v))
         return 0;
     n = v->def->code == TC_TRANS && is_swap(v->def);
     for (unsigned i = 0; i < v->def->nin; i++)
@@ -100,99 +100,13 @@ tc_axis_order tc_source_order(const tc_value *v)
                        : TC_ORDER_ANY;
 }
 
-/* ---- Sums of products ---- */
+/* ---- The same, transposed ---- */
 
-static const tc_type *swapped_type(tc_context *cx, const tc_type *t)
+const tc_type *tc_transposed_type(tc_context *cx, const tc_type *t)
 {
     const tc_dim *dims[] = {t->dims[1], t->dims[0]};
     return tc_type_shaped(cx, TC_TILE, 2, dims, t->elem);
 }
-
-/* Is v, through ops with one use each, only stored? */
-static bool is_only_stored(const tc_value *v)
-{
-    while (tc_value_has_one_use(v) && v->uses->op->code != TC_STORE) {
-        const tc_op *op = v->uses->op;
-        if (op->nout != 1 || !passes(op->out[0]))
-            return false;
-        v = op->out[0];
-    }
-    return tc_value_has_one_use(v);
-}
-
-/* The dot of a sum that a loop carries, and nothing else looks at; or the dot
- * itself. */
-static tc_op *dot_of_sum(const tc_value *v)
-{
-    tc_op *op = v->def;
-    if (!op || !is_flat(v) || !is_only_stored(v))
-        return NULL;
-    if (op->code == TC_DOT)
-        return op;
-    if (op->code != TC_FOR)
-        return NULL;
-    const tc_value *arg = op->regions[0]->args[1 + v->index];
-    tc_value *next = tc_region_terminator(op->regions[0])->in[v->index];
-    tc_op *dot = tc_match_op(next, TC_DOT);
-    bool adds = dot && dot->nin == 3 && dot->in[2] == arg;
-    return adds && tc_value_has_one_use(next) && tc_value_has_one_use(arg) &&
-                   tc_match_op(op->in[3 + v->index], TC_SPLAT)
-               ? dot
-               : NULL;
-}
-
-static void look_for_sum(void *user, tc_value *source, bool swapped)
-{
-    tc_op **dot = user;
-    if (!*dot)
-        *dot = dot_of_sum(source);
-}
-
-tc_op *tc_transposable_dot(tc_value *v)
-{
-    tc_op *dot = NULL;
-    tc_each_source(v, true, look_for_sum, &dot);
-    return dot;
-}
-
-/* (a b)^T = b^T a^T: the same products, added up in the same order. */
-static tc_value *turned_dot(tc_transposes *t, tc_op *dot)
-{
-    tc_builder b = tc_builder_before(dot);
-    const tc_type *type =
-        swapped_type(dot->func->module->cx, dot->out[0]->type);
-    tc_value *in[3];
-    for (unsigned i = 0; i < 2; i++)
-        in[i] = tc_build(&b, TC_TRANS, 1, &dot->in[1 - i], NULL);
-    if (dot->nin == 3)
-        in[2] = tc_transposed(t, dot->in[2], true);
-    tc_value *r = tc_build_like(&b, dot, in, type);
-    if (tc_dot_is_unsigned(dot, 0) != tc_dot_is_unsigned(dot, 1))
-        tc_op_set_word(r->def, "unsigned",
-                       tc_dot_is_unsigned(dot, 0) ? "b" : "a");
-    r->name = dot->out[0]->name;
-    r->loc = dot->out[0]->loc;
-    return r;
-}
-
-/* The loop's sum itself becomes the transposed one. */
-static tc_value *turned_sum(tc_transposes *t, tc_value *v)
-{
-    tc_op *dot = dot_of_sum(v), *loop = v->def;
-    if (loop == dot)
-        return turned_dot(t, dot);
-    tc_value *arg = loop->regions[0]->args[1 + v->index];
-    tc_op *yield = tc_region_terminator(loop->regions[0]);
-    tc_op_set_in(loop, 3 + v->index,
-                 tc_transposed(t, loop->in[3 + v->index], true));
-    arg->type = v->type = swapped_type(loop->func->module->cx, v->type);
-    tc_map_set(&t->made[true], arg, arg);
-    tc_op_set_in(yield, v->index, turned_dot(t, dot));
-    tc_op_erase(dot);
-    return v;
-}
-
-/* ---- The same, transposed ---- */
 
 static tc_value *made(tc_transposes *t, tc_value *v, bool swapped,
                       tc_value *with)
@@ -216,16 +130,16 @@ static tc_value *transposed_op(tc_transposes *t, tc_op *op, bool swapped)
     if (op->nin > MOST)
         return swapped ? transposed_source(v) : v;
     for (unsigned i = 0; i < op->nin; i++) {
-        in[i] = is_flat(op->in[i]) ? tc_transposed(t, op->in[i], swapped)
-                                   : op->in[i];
+        in[i] = tc_is_flat(op->in[i]) ? tc_transposed(t, op->in[i], swapped)
+                                      : op->in[i];
         same &= in[i] == op->in[i];
     }
     if (same)
         return v;
     tc_builder b = tc_builder_before(op);
     tc_context *cx = op->func->module->cx;
-    tc_value *r = tc_build_like(&b, op, in,
-                                swapped ? swapped_type(cx, v->type) : v->type);
+    tc_value *r = tc_build_like(
+        &b, op, in, swapped ? tc_transposed_type(cx, v->type) : v->type);
     if (op->code == TC_EXPAND_DIMS)
         tc_op_set_int(r->def, "axis", 1 - tc_op_int(op, "axis"));
     r->name = v->name;
@@ -238,11 +152,9 @@ tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped)
     tc_value *r = tc_map_get(&t->made[swapped], v);
     if (r)
         return r;
-    if (!passes(v) && swapped)
-        return made(t, v, swapped,
-                    t->turn_sums && dot_of_sum(v) ? turned_sum(t, v)
-                                                  : transposed_source(v));
-    if (!passes(v))
+    if (!tc_passes_transposes(v) && swapped)
+        return made(t, v, swapped, transposed_source(v));
+    if (!tc_passes_transposes(v))
         return v;
     if (v->def->code == TC_TRANS)
         return tc_transposed(t, v->def->in[0], swapped ^ is_swap(v->def));

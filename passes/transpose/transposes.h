@@ -16,6 +16,12 @@
 #include "ir/ir.h"
 #include "passes/target/target.h"
 
+/* A tile with two axes that has no layout yet. */
+bool tc_is_flat(const tc_value *v);
+/* Is v computed by an op that the analysis passes through? */
+bool tc_passes_transposes(const tc_value *v);
+const tc_type *tc_transposed_type(tc_context *cx, const tc_type *t);
+
 /* Called for each source; `swapped`: the expression sees it transposed. */
 typedef void tc_source_fn(void *user, tc_value *source, bool swapped);
 void tc_each_source(tc_value *v, bool swapped, tc_source_fn *fn, void *user);
@@ -34,18 +40,12 @@ typedef enum tc_axis_order {
 tc_axis_order tc_source_order(const tc_value *source);
 
 /* The expression, transposed if `swapped`, of sources transposed where that is
- * needed. What is made is kept in the maps (of the two values of `swapped`),
- * for expressions that share a part. */
+ * needed, or of what the maps hold for them. What is made is kept in the maps
+ * (of the two values of `swapped`), for expressions that share a part. */
 typedef struct tc_transposes {
     tc_map made[2];
-    bool turn_sums; /* sums of dots are computed transposed: see below */
 } tc_transposes;
 tc_value *tc_transposed(tc_transposes *t, tc_value *v, bool swapped);
-
-/* A dot among the sources, or one whose sum a loop carries, that can be
- * computed transposed; NULL: there is none. tc_transposed then may be asked for
- * the expression once, and only transposed. */
-tc_op *tc_transposable_dot(tc_value *v);
 
 /* Is operand A wanted with each row in one piece, B with each column, and
  * nothing else? (passes/instructions/mma.h says why.) */

@@ -64,11 +64,12 @@ static void any_pipeline(num_rng *r, char text[160])
 {
     static const char *const passes[] = {
         "canonicalize", "cse",         "licm",        "dce",
-        "bound-loops",  "elide-masks", "narrow-dots", "transpose-propagation"};
+        "bound-loops",  "elide-masks", "narrow-dots", "transpose-propagation",
+        "swap-operands"};
     strcpy(text, plain);
     for (int n = num_between(r, 1, 4); n--;) {
         strcat(text, ",");
-        strcat(text, passes[num_below(r, 8)]);
+        strcat(text, passes[num_below(r, 9)]);
     }
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random chains of ops from loads to a product, with transposes anywhere among
- * them, of tensors that lie either way: transpose-propagation leaves the same
- * results, bit for bit, on the CPU and at machine level, with the pass and
- * without. Then the same of plans: chains of kernels that make what another one
- * multiplies, of which transpose-plan may change the order.
+ * them, of tensors that lie either way: swap-operands and
+ * transpose-propagation leave the same results, bit for bit, on the CPU and at
+ * machine level, with the passes and without. Then the same of plans: chains of
+ * kernels that make what another one multiplies, of which transpose-plan may
+ * change the order.
  *
  *   machine_orders [--seed N] [--seeds N]
  *
@@ -414,10 +415,10 @@ static const char *passes_of(const char *name)
 }
 
 /* The pipeline "gpu", which begins with "gpu-schedule", as that one does with
- * "gpu-tile", with the pass or without. */
+ * "gpu-tile", with the passes or without. */
 static void pipeline_of(bool with, char to[2048])
 {
-    static const char name[] = "transpose-propagation,";
+    static const char name[] = "swap-operands,transpose-propagation,";
     const char *tile = passes_of("gpu-tile"), *at = strstr(tile, name);
     snprintf(to, 2048, "%.*s%s%s%s%s", (int)(at - tile), tile, with ? name : "",
              at + strlen(name), passes_of("gpu-schedule") + strlen("gpu-tile"),
@@ -475,7 +476,8 @@ static bool run_seed(tilec_context *cx, uint64_t seed, bool is_plan,
 {
     problem *p = problem_new(seed, is_plan);
     const char *pass = is_plan ? "bind-plan,transpose-plan"
-                               : "bind-params,transpose-propagation,dce";
+                               : "bind-params,swap-operands,"
+                                 "transpose-propagation,dce";
     data want = data_new(p, seed);
     bool ok = run_on_cpu(cx, p->text.data, &want) &&
               changed_is_same(cx, p, pass, &want, seed, changed);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cost model of swap-operands. A dot of M x N x K by one multiprocessor:
+ *
+ *   wgmma     max(products, bytes of A / shared memory's rate), where M is a
+ *             multiple of 64; A that is computed comes from registers, B that
+ *             is computed is stored first, and read back
+ *   mma.sync  products at a part of that rate, and what its warps read of both
+ *             operands, each its rows and columns; M a multiple of 16
+ *   fma       one lane a product
+ *
+ * With operands exchanged M is what N was. (dots.c chooses the instruction, by
+ * the same conditions.)
+ */
+#include "passes/transpose/swap_operands.h"
+
+#include "passes/analysis/match.h"
+#include "passes/instructions/mma.h"
+#include "passes/instructions/wgmma.h"
+#include "passes/target/machine_model.h"
+#include "passes/transpose/transposes.h"
+
+typedef struct operand {
+    bool computed; /* not as it was loaded */
+    bool k_major;  /* K is its fast axis in memory */
+} operand;
+
+typedef struct product {
+    int64_t m, n, k;
+    tc_kind kind;
+    int64_t bytes; /* of an element */
+    operand a, b;
+} product;
+
+/* ---- The product ---- */
+
+static bool is_view(const tc_op *op)
+{
+    return op->code == TC_TRANS || op->code == TC_RESHAPE ||
+           op->code == TC_SLICE;
+}
+
+/* Of the operand i of the dot; exchanged operands are transposed as well, so
+ * that K stays K. */
+static operand operand_of(const tc_op *dot, unsigned i)
+{
+    const tc_value *v = dot->in[i];
+    bool transposed = false;
+    while (v->def && is_view(v->def)) {
+        transposed ^= v->def->code == TC_TRANS;
+        v = v->def->in[0];
+    }
+    bool loaded = v->def && v->def->code == TC_LOAD;
+    tc_axis_order order = tc_is_flat(v) ? tc_source_order(v) : TC_ORDER_ANY;
+    bool by_rows = (order == TC_ORDER_COLUMNS) == transposed;
+    return (operand){.computed = !loaded,
+                     .k_major = order == TC_ORDER_ANY || by_rows == (i == 0)};
+}
+
+static int64_t side(const tc_value *v, unsigned axis)
+{
+    return tc_dim_value(v->type->dims[axis]);
+}
+
+static product product_of(const tc_op *dot, bool swapped)
+{
+    const tc_value *d = dot->out[0];
+    tc_kind a = tc_lane_kind(dot->in[0]), b = tc_lane_kind(dot->in[1]);
+    product p = {.k = side(dot->in[0], 1),
+                 .kind = tc_kind_is_f8(a) && !tc_kind_is_f8(b) ? b : a};
+    p.bytes = tc_type_bytes(dot->in[p.kind == a ? 0 : 1]->type->elem);
+    p.m = side(d, swapped);
+    p.n = side(d, !swapped);
+    p.a = operand_of(dot, swapped);
+    p.b = operand_of(dot, !swapped);
+    return p;
+}
+
+/* ---- Instructions ---- */
+
+/* Steps of K of mma.sync, of a product's elements; 0: there is no such
+ * instruction. */
+static int64_t depth_of(const tc_target *t, const tc_op *dot, const product *p)
+{
+    switch (p->kind) {
+    case TC_F16:
+    case TC_BF16: return 16;
+    case TC_I8: return 32;
+    case TC_F32: return tc_op_is_word(dot, "precision", "ieee") ? 0 : 8;
+    default: return tc_kind_is_f8(p->kind) ? t->mma_fp8 ? 32 : 16 : 0;
+    }
+}
+
+/* Warp groups with the same rows share what one of them computes. */
+static bool keeps_rows(const product *p, unsigned warps)
+{
+    int64_t groups = warps / TC_WARPGROUP_WARPS;
+    return groups < 2 || p->m / TC_WARPGROUP_ROWS % groups == 0;
+}
+
+/* Have all groups of so many warps 64 rows or, of these, columns of their own?
+ * 0 warps: as many as suit. */
+static bool groups_divide(const product *p, unsigned warps)
+{
+    int64_t groups = warps / TC_WARPGROUP_WARPS;
+    if (warps % TC_WARPGROUP_WARPS || p->m % TC_WARPGROUP_ROWS)
+        return false;
+    return keeps_rows(p, warps) || (groups % (p->m / TC_WARPGROUP_ROWS) == 0 &&
+                                    p->n % (16 * groups) == 0);
+}
+
+static bool has_wgmma(const tc_pass_env *env, unsigned warps, const product *p,
+                      int64_t depth)
+{
+    const tc_pass_options *o = env->options;
+    bool narrow = p->bytes == 1;
+    return env->target->wgmma && !o->any_alignment && !o->no_swizzle &&
+           p->bytes <= 2 && p->n % 8 == 0 && p->k % depth == 0 &&
+           groups_divide(p, warps) &&
+           tc_wgmma_has_columns(p->kind, (int32_t)p->n) &&
+           (!narrow || (p->a.k_major && p->b.k_major));
+}
+
+static int64_t larger(int64_t x, int64_t y)
+{
+    return x > y ? x : y;
+}
+
+static int64_t shared_cycles(int64_t bytes)
+{
+    return bytes / TC_SHARED_BYTES_PER_CYCLE;
+}
+
+static int64_t wgmma_cycles(const tc_target *t, const product *p,
+                            unsigned warps)
+{
+    int64_t products =
+        p->m * p->n * p->k * p->bytes / 2 / t->products_per_cycle;
+    int64_t a = p->m * p->k * p->bytes, b = p->n * p->k * p->bytes;
+    int64_t stored = (p->a.computed && !keeps_rows(p, warps) ? 2 * a : 0) +
+                     (p->b.computed ? 2 * b : 0);
+    return larger(products, p->a.computed ? 0 : shared_cycles(a)) +
+           shared_cycles(stored);
+}
+
+/* What warps of the best grid read; -1: none divides the product. */
+static int64_t read_bytes(const product *p, unsigned warps)
+{
+    int64_t least = -1;
+    for (int64_t wm = 1; wm <= warps; wm++) {
+        int64_t wn = warps / wm;
+        if (warps % wm || p->m % (TC_WARP_ROWS * wm) || p->n % (8 * wn))
+            continue;
+        int64_t bytes = p->k * p->bytes * (p->m * wn + p->n * wm);
+        least = least < 0 || bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+static int64_t mma_cycles(const tc_target *t, const product *p, int64_t read)
+{
+    int64_t products =
+        p->m * p->n * p->k * p->bytes / 2 / t->products_per_cycle;
+    if (t->wgmma)
+        products = products * 100 / TC_MMA_PERCENT;
+    return products + shared_cycles(read);
+}
+
+tc_product_time tc_product_time_of(const tc_pass_env *env, unsigned warps,
+                                   const tc_op *dot, bool swapped)
+{
+    product p = product_of(dot, swapped);
+    const tc_target *t = tc_machine(env->target);
+    int64_t depth = depth_of(t, dot, &p);
+    if (depth && has_wgmma(env, warps, &p, depth))
+        return (tc_product_time){depth == 16 ? "m64k16" : "m64k32",
+                                 wgmma_cycles(t, &p, warps)};
+    int64_t read = read_bytes(&p, warps ? warps : TC_DEFAULT_WARPS);
+    if (depth && p.k % depth == 0 && read >= 0)
+        return (tc_product_time){depth == 16   ? "m16n8k16"
+                                 : depth == 32 ? "m16n8k32"
+                                               : "m16n8k8",
+                                 mma_cycles(t, &p, read)};
+    return (tc_product_time){"fma", p.m * p.n * p.k / TC_LANES_PER_CYCLE};
+}
