@@ -203,10 +203,13 @@ enum {
     TC_LANES_ALONE_PERCENT = 110,
     TC_LANES_PERCENT = 150,
     /* swap_cost.c: bytes of shared memory that an SM reads in a cycle; products
-     * of mma.sync as percent of those of wgmma; a time that is worth exchanging
-     * operands, as percent of that of a product as it stands. */
+     * of mma.sync as percent of those of wgmma; cycles between computing an
+     * operand and a product, in which an SM has nothing else to do; a time that
+     * is worth exchanging operands, as percent of that of a product as it
+     * stands. */
     TC_SHARED_BYTES_PER_CYCLE = 128,
     TC_MMA_PERCENT = 62,
+    TC_COMPUTED_WAIT_CYCLES = 300,
     TC_SWAP_PERCENT = 90,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 

@@ -3,10 +3,12 @@
  * The cost model of swap-operands. A dot of M x N x K by one multiprocessor:
  *
  *   wgmma     max(products, bytes of A / shared memory's rate), where M is a
- *             multiple of 64; A that is computed comes from registers, B that
- *             is computed is stored first, and read back
+ *             multiple of 64. Computing an operand comes before: A in
+ *             registers, where a second warp group's products may run
+ *             meanwhile; B is stored, and read back, after a barrier
  *   mma.sync  products at a part of that rate, and what its warps read of both
- *             operands, each its rows and columns; M a multiple of 16
+ *             operands, each its rows and columns; warps compute operands
+ *             while others multiply; M a multiple of 16
  *   fma       one lane a product
  *
  * With operands exchanged M is what N was. (dots.c chooses the instruction, by
@@ -21,8 +23,9 @@
 #include "passes/transpose/transposes.h"
 
 typedef struct operand {
-    bool computed; /* not as it was loaded */
-    bool k_major;  /* K is its fast axis in memory */
+    int64_t
+        computed; /* cycles, of what is done to what is loaded; 0: nothing */
+    bool k_major; /* K is its fast axis in memory */
 } operand;
 
 typedef struct product {
@@ -40,20 +43,42 @@ static bool is_view(const tc_op *op)
            op->code == TC_SLICE;
 }
 
+/* Instructions for an element of an elementwise op. */
+static int64_t instructions(const tc_op *op)
+{
+    bool from_byte =
+        op->code == TC_CAST && tc_type_bytes(op->in[0]->type->elem) == 1;
+    return from_byte ? TC_INT_CAST_INSTRUCTIONS : 1;
+}
+
+/* Elements times instructions, from what is loaded to v. */
+static int64_t computed_lanes(const tc_value *v)
+{
+    const tc_op *op = v->def;
+    if (!op || !tc_is_flat(v) ||
+        (!is_view(op) && !tc_op_has(op, TC_ELEMENTWISE)))
+        return 0;
+    int64_t n = is_view(op) ? 0 : tc_type_count(v->type) * instructions(op);
+    for (unsigned i = 0; i < op->nin; i++)
+        n += computed_lanes(op->in[i]);
+    return n;
+}
+
 /* Of the operand i of the dot; exchanged operands are transposed as well, so
  * that K stays K. */
 static operand operand_of(const tc_op *dot, unsigned i)
 {
     const tc_value *v = dot->in[i];
+    int64_t lanes = computed_lanes(v);
     bool transposed = false;
     while (v->def && is_view(v->def)) {
         transposed ^= v->def->code == TC_TRANS;
         v = v->def->in[0];
     }
-    bool loaded = v->def && v->def->code == TC_LOAD;
     tc_axis_order order = tc_is_flat(v) ? tc_source_order(v) : TC_ORDER_ANY;
     bool by_rows = (order == TC_ORDER_COLUMNS) == transposed;
-    return (operand){.computed = !loaded,
+    return (operand){.computed =
+                         (lanes + TC_LANES_PER_CYCLE - 1) / TC_LANES_PER_CYCLE,
                      .k_major = order == TC_ORDER_ANY || by_rows == (i == 0)};
 }
 
@@ -131,22 +156,32 @@ static int64_t shared_cycles(int64_t bytes)
     return bytes / TC_SHARED_BYTES_PER_CYCLE;
 }
 
+static int64_t product_cycles(const tc_target *t, const product *p)
+{
+    return p->m * p->n * p->k * p->bytes / 2 / t->products_per_cycle;
+}
+
 static int64_t wgmma_cycles(const tc_target *t, const product *p,
                             unsigned warps)
 {
-    int64_t products =
-        p->m * p->n * p->k * p->bytes / 2 / t->products_per_cycle;
     int64_t a = p->m * p->k * p->bytes, b = p->n * p->k * p->bytes;
-    int64_t stored = (p->a.computed && !keeps_rows(p, warps) ? 2 * a : 0) +
+    bool one_group = p->m == TC_WARPGROUP_ROWS || warps == TC_WARPGROUP_WARPS;
+    bool in_registers = p->a.computed && keeps_rows(p, warps);
+    int64_t stored = (p->a.computed && !in_registers ? 2 * a : 0) +
                      (p->b.computed ? 2 * b : 0);
-    return larger(products, p->a.computed ? 0 : shared_cycles(a)) +
-           shared_cycles(stored);
+    bool waits = stored || (in_registers && one_group);
+    return larger(product_cycles(t, p), in_registers ? 0 : shared_cycles(a)) +
+           p->a.computed + p->b.computed + shared_cycles(stored) +
+           (waits ? TC_COMPUTED_WAIT_CYCLES : 0);
 }
 
-/* What warps of the best grid read; -1: none divides the product. */
+/* What warps of the best grid read; -1: none divides the product. (As many
+ * warps as no power of two lie along the rows.) */
 static int64_t read_bytes(const product *p, unsigned warps)
 {
     int64_t least = -1;
+    if ((warps & (warps - 1)) && p->m % (TC_WARP_ROWS * (int64_t)warps))
+        return -1;
     for (int64_t wm = 1; wm <= warps; wm++) {
         int64_t wn = warps / wm;
         if (warps % wm || p->m % (TC_WARP_ROWS * wm) || p->n % (8 * wn))
@@ -159,11 +194,11 @@ static int64_t read_bytes(const product *p, unsigned warps)
 
 static int64_t mma_cycles(const tc_target *t, const product *p, int64_t read)
 {
-    int64_t products =
-        p->m * p->n * p->k * p->bytes / 2 / t->products_per_cycle;
+    int64_t products = product_cycles(t, p);
     if (t->wgmma)
         products = products * 100 / TC_MMA_PERCENT;
-    return products + shared_cycles(read);
+    return larger(products + shared_cycles(read),
+                  p->a.computed + p->b.computed);
 }
 
 tc_product_time tc_product_time_of(const tc_pass_env *env, unsigned warps,

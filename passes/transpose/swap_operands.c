@@ -141,6 +141,25 @@ static bool is_chained(const tc_sum *sum)
     return is_made;
 }
 
+/* Is another product or a branch's result made of v? Its rows are what that
+ * wants. */
+static bool feeds_product(tc_map *seen, tc_value *v)
+{
+    if (tc_map_get(seen, v))
+        return false;
+    tc_map_set(seen, v, v);
+    tc_each_use (u, v) {
+        tc_op *op = u->op;
+        if ((op->code == TC_DOT && u->index < 2) ||
+            tc_op_has(op, TC_TERMINATOR))
+            return true;
+        for (unsigned i = 0; i < op->nout; i++)
+            if (feeds_product(seen, op->out[i]))
+                return true;
+    }
+    return false;
+}
+
 static bool saves_time(struct swapping *s, const tc_sum *sum)
 {
     unsigned warps =
@@ -187,10 +206,12 @@ static bool is_of_a_step(const tc_sum *sum)
 
 static bool is_better(struct swapping *s, const tc_sum *sum)
 {
+    tc_map seen = {.arena = s->env->scratch};
     if (sum->why || asks(sum, "keep") || asks(sum, "swapped"))
         return false;
     return suits_store(s, sum) ||
-           (!is_of_a_step(sum) && !is_chained(sum) && saves_time(s, sum));
+           (!is_of_a_step(sum) && !is_chained(sum) &&
+            !feeds_product(&seen, sum->value) && saves_time(s, sum));
 }
 
 static void refuse(struct swapping *s, const tc_sum *sum)
