@@ -216,6 +216,8 @@ static void write_function(gen *g, int i)
     g->in_function = true;
     gen_keep(g, (value){"%p", f->params[0], gen_shapes[0]});
     gen_keep(g, (value){"%q", f->params[1], gen_shapes[0]});
+    if (!g->p.split && num_below(&g->rng, 3) == 0)
+        gen_axis(g); /* a program that is split asks in the kernel */
     statements(g, num_between(&g->rng, 1, 6));
     gen_line(g, "return %s", gen_need(g, f->result, gen_shapes[0]).name);
     g->in_function = false;
