@@ -11,14 +11,14 @@ static bool is_power_of_two(int64_t n)
 }
 
 /* A side that is not known yet is checked when it is. */
-static bool check_side(const tc_op *op, const tc_dim *side, const char *what)
+static bool check_side(const tc_op *op, const tc_dim *side, const char *what,
+                       const char *remedy)
 {
     int64_t n = tc_dim_value(side);
     return n < 0 || is_power_of_two(n) ||
            tc_error(tc_op_context(op), op->loc,
-                    "sort: %s is %lld, expected a power of two: pad with the "
-                    "largest number, which comes last",
-                    what, (long long)n);
+                    "sort: %s is %lld, expected a power of two: %s", what,
+                    (long long)n, remedy);
 }
 
 static bool check_first(const tc_op *op, const tc_dim *side)
@@ -30,7 +30,8 @@ static bool check_first(const tc_op *op, const tc_dim *side)
         return tc_error(tc_op_context(op), op->loc,
                         "sort: expected one size, as first(8)");
     int64_t n = tc_dim_value(first->dims[0]), most = tc_dim_value(side);
-    return check_side(op, first->dims[0], "first") &&
+    return check_side(op, first->dims[0], "first",
+                      "take more, and use the first of them") &&
            (n < 0 || most < 0 || n <= most ||
             tc_error(tc_op_context(op), op->loc,
                      "sort: first is %lld, expected at most the side, %lld",
@@ -60,7 +61,8 @@ bool tc_infer_sort(const tc_op *op, tc_results *r)
     if (!tc_infer_check_axis(op, "axis", t->rank))
         return false;
     unsigned axis = (unsigned)tc_op_int(op, "axis");
-    if (!check_side(op, t->dims[axis], "the side of the axis") ||
+    if (!check_side(op, t->dims[axis], "the side of the axis",
+                    "pad with the largest number, which comes last") ||
         !check_first(op, t->dims[axis]))
         return false;
     const tc_dim *dims[TC_MAX_RANK];

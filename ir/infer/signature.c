@@ -93,6 +93,18 @@ static const tc_type *exact_type(tc_context *cx, char letter,
     }
 }
 
+/* ": " and what to write in place of an operand of another kind; or "". */
+static const char *remedy_of(const tc_op *op, unsigned i, char letter)
+{
+    const tc_op *def = op->in[i]->def;
+    if (letter == 'm' && def && def->code == TC_GATHER)
+        return ": indices alone read elements, and one is stored through a "
+               "window of side 1, `%t[%i +: 1]`";
+    return tc_kind_is_stored(tc_type_elem(op->in[i]->type)->kind)
+               ? ": cast it first, a storage type has no arithmetic"
+               : "";
+}
+
 static bool check_operand(const tc_op *op, unsigned i, char letter)
 {
     tc_context *cx = tc_op_context(op);
@@ -125,10 +137,7 @@ static bool check_operand(const tc_op *op, unsigned i, char letter)
         return tc_error(cx, tc_op_in_loc(op, i),
                         "%s: operand %u is %s, expected %s%s", tc_op_name(op),
                         i, tc_op_in_type(op, i), expected_of(letter),
-                        tc_kind_is_stored(tc_type_elem(got)->kind)
-                            ? ": cast it first, a storage type has no "
-                              "arithmetic"
-                            : "");
+                        remedy_of(op, i, letter));
     return true;
 }
 

@@ -254,6 +254,8 @@ static const tc_foreign ops[] = {
     {"len", NULL, SIZE},
     {"shape", NULL, SIZE},
     {"numel", NULL, SIZE},
+    {"ceildiv", "cdiv", NULL},
+    {"ceil_div", "cdiv", NULL},
     {"next_power_of_2", NULL, "sides need not be powers of two"},
     /* Memory. */
     {"make_block_ptr", "block", "write block %t[%i +: 64, 0 +: 32]"},

@@ -141,6 +141,10 @@ static bool parse_index_list(tc_parser *p, index_list *list, bool of_tile)
         if (!parse_index_item(p, list, &list->items[list->n++], of_tile))
             return false;
     } while (tc_parser_accept(p, TC_TOKEN_COMMA));
+    if (tc_parser_is(p, TC_TOKEN_COLON))
+        return tc_error(p->cx, tc_parser_loc(p),
+                        "expected `]`, found `:`: a part is written `offset "
+                        "+: side`, a whole axis of a tile `:`");
     bool ok = tc_parser_expect(p, TC_TOKEN_RBRACKET);
     list->loc = tc_parser_span(p, first);
     return ok;

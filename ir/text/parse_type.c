@@ -65,8 +65,22 @@ static bool parse_size_number(tc_parser *p, bool negative, const tc_dim **d)
     return true;
 }
 
+static bool unknown_size_function(tc_parser *p)
+{
+    const char *names[NSIZE_FUNCTIONS];
+    for (unsigned i = 0; i < NSIZE_FUNCTIONS; i++)
+        names[i] = size_functions[i].name;
+    const char *text = tc_parser_text(p, tc_parser_peek(p, 0));
+    const char *near = tc_did_you_mean(p, text, NSIZE_FUNCTIONS, names);
+    return tc_error(p->cx, tc_parser_loc(p),
+                    "there is no function `%s` of sizes%s", text,
+                    *near ? near : ", only cdiv, min, max, rem and pow2ceil");
+}
+
 static bool unknown_size(tc_parser *p)
 {
+    if (tc_parser_is_call(p))
+        return unknown_size_function(p);
     const tc_token *t = tc_parser_peek(p, 0);
     unsigned nparams = p->f ? p->f->nparams : 0, n = 0;
     const char **names = tc_arena_array(p->arena, const char *, nparams);

@@ -48,6 +48,17 @@ static bool at_clause_of_call(const tc_parser *p, const char *text)
     return false;
 }
 
+/* `descending` after an op: the value of an attribute is missing. */
+static bool at_bare_clause(const tc_parser *p, const char *text)
+{
+    const tc_token *t = tc_parser_peek(p, 0);
+    bool after = p->at && t[-1].line == t->line && !tc_parser_is_call(p);
+    for (tc_opcode c = 0; after && c < TC_OPCODE_COUNT; c++)
+        if (tc_op_attr_index(c, text) >= 0)
+            return true;
+    return false;
+}
+
 /* The meaning that an op of that name would have here; NULL: not known. */
 static const char *op_elsewhere(tc_parser *p, const char *text)
 {
@@ -60,6 +71,11 @@ static const char *op_elsewhere(tc_parser *p, const char *text)
                                "; attributes of a call stand in its "
                                "parentheses, as `%s=...`, lists as "
                                "`%s=(0, 1)`",
+                               text, text);
+    if (at_bare_clause(p, text))
+        return tc_arena_printf(p->arena,
+                               "; an attribute has its value in parentheses, "
+                               "as `%s(true)` or `%s(1)`",
                                text, text);
     if (call && (is_scalar_type(text) || tc_foreign_type(text)))
         return "; a conversion is written `cast(x, f32)`";
