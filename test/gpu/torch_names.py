@@ -363,17 +363,19 @@ def test_flash_varlen_self(device):
         check(got, want, [qkv])
 
 
-def test_flash_varlen_few_queries(device):
+def test_flash_varlen_few_and_many_queries(device):
     """Without gradients: attention over a cache."""
-    lq, lk = [1, 7, 0, 3], [300, 50, 9, 0]
-    q = randn(device, sum(lq), 4, 32, grad=False)
-    kv = randn(device, sum(lk), 2, 2, 32, grad=False)
-    for options in variants(device, 4, 4):
-        got = flash_attn.flash_attn_varlen_kvpacked_func(
-            q, kv, starts_of(lq, device), starts_of(lk, device), max(lq),
-            max(lk), return_attn_probs=True, **options)
-        for x, y in zip(got, flash_each(q, *kv.unbind(1), lq, lk, **options)):
-            near(x, y)
+    for lq, lk in (([1, 7, 0, 3], [300, 50, 9, 0]),
+                   ([700, 0, 1300, 77], [700, 9, 1100, 0])):
+        q = randn(device, sum(lq), 4, 32, grad=False)
+        kv = randn(device, sum(lk), 2, 2, 32, grad=False)
+        for options in variants(device, 4, 4):
+            got = flash_attn.flash_attn_varlen_kvpacked_func(
+                q, kv, starts_of(lq, device), starts_of(lk, device), max(lq),
+                max(lk), return_attn_probs=True, **options)
+            want = flash_each(q, *kv.unbind(1), lq, lk, **options)
+            for x, y in zip(got, want):
+                near(x, y)
 
 
 def paged(rows, page, device):

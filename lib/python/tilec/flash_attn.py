@@ -216,14 +216,24 @@ def flash_attn_qkvpacked_func(qkv: Tensor, *args: typing.Any,
 
 # ---- Packed sequences ----
 
-# With so few queries each, sequences go to attention over a cache, whose
-# programs each have keys of one sequence.
+# Attention over a cache, whose programs each have queries and keys of one
+# sequence, is faster with few queries each, and with many: a block of the packed
+# queries may belong to two sequences, and then sees the keys of both. On an H200
+# it takes 11 to 28 % less time with 256 queries on average, 17 to 29 % less with
+# 1024; with 128 causal ones it is no faster, with 64 slower.
 _FEW_QUERIES = 16
+_MANY_QUERIES = 256
 
 
 def _needs_grad(*tensors):
     return torch.is_grad_enabled() and any(
         x is not None and x.requires_grad for x in tensors)
+
+
+def _is_of_sequences(q, starts_q, most):
+    """Whether queries are few, or many, in each sequence or on average."""
+    return most <= _FEW_QUERIES or q.element_size() > 1 and \
+        q.shape[0] >= _MANY_QUERIES * (starts_q.shape[0] - 1)
 
 
 def _of_packed(x, name):
@@ -291,8 +301,8 @@ def flash_attn_varlen_func(
                         "are the keys used of a cache"))
     _check_starts(cu_seqlens_q, cu_seqlens_k, paged)
     left, right = _window(window_size, causal)
-    if paged or (max_seqlen_q <= _FEW_QUERIES and not dropout_p and
-                 not _needs_grad(q, k, v, alibi_slopes)):
+    if paged or (_is_of_sequences(q, cu_seqlens_q, max_seqlen_q) and
+                 not dropout_p and not _needs_grad(q, k, v, alibi_slopes)):
         _instead(dropout_p=(dropout_p if paged else 0,
                             "attention over a paged cache is for inference"))
         places = dict(cu_seqlens_k=cu_seqlens_k)
