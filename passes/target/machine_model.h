@@ -209,7 +209,7 @@ enum {
      * stands. */
     TC_SHARED_BYTES_PER_CYCLE = 128,
     TC_MMA_PERCENT = 62,
-    TC_COMPUTED_WAIT_CYCLES = 300,
+    TC_COMPUTED_WAIT_CYCLES = 480,
     TC_SWAP_PERCENT = 90,
     TC_PINGPONG_THREE_GROUPS = 3, /* warp groups that take turns each step */
 

@@ -6,9 +6,9 @@
  *             multiple of 64. Computing an operand comes before: A in
  *             registers, where a second warp group's products may run
  *             meanwhile; B is stored, and read back, after a barrier
- *   mma.sync  products at a part of that rate, and what its warps read of both
- *             operands, each its rows and columns; warps compute operands
- *             while others multiply; M a multiple of 16
+ *   mma.sync  products at a part of that rate, and what its warps read and
+ *             compute of both operands, each its rows and columns; M a
+ *             multiple of 16
  *   fma       one lane a product
  *
  * With operands exchanged M is what N was. (dots.c chooses the instruction, by
@@ -175,30 +175,38 @@ static int64_t wgmma_cycles(const tc_target *t, const product *p,
            (waits ? TC_COMPUTED_WAIT_CYCLES : 0);
 }
 
-/* What warps of the best grid read; -1: none divides the product. (As many
- * warps as no power of two lie along the rows.) */
-static int64_t read_bytes(const product *p, unsigned warps)
+/* Warps along rows and columns, and what they read; rows 0: no grid divides
+ * the product. */
+typedef struct grid {
+    int64_t rows, columns, bytes;
+} grid;
+
+/* The one with the fewest bytes. (As many warps as no power of two lie along
+ * the rows.) */
+static grid grid_of(const product *p, unsigned warps)
 {
-    int64_t least = -1;
+    grid best = {0};
     if ((warps & (warps - 1)) && p->m % (TC_WARP_ROWS * (int64_t)warps))
-        return -1;
+        return best;
     for (int64_t wm = 1; wm <= warps; wm++) {
         int64_t wn = warps / wm;
         if (warps % wm || p->m % (TC_WARP_ROWS * wm) || p->n % (8 * wn))
             continue;
         int64_t bytes = p->k * p->bytes * (p->m * wn + p->n * wm);
-        least = least < 0 || bytes < least ? bytes : least;
+        if (!best.rows || bytes <= best.bytes)
+            best = (grid){wm, wn, bytes};
     }
-    return least;
+    return best;
 }
 
-static int64_t mma_cycles(const tc_target *t, const product *p, int64_t read)
+/* Each warp computes what it multiplies. */
+static int64_t mma_cycles(const tc_target *t, const product *p, const grid *g)
 {
     int64_t products = product_cycles(t, p);
     if (t->wgmma)
         products = products * 100 / TC_MMA_PERCENT;
-    return larger(products + shared_cycles(read),
-                  p->a.computed + p->b.computed);
+    return products + shared_cycles(g->bytes) + p->a.computed * g->columns +
+           p->b.computed * g->rows;
 }
 
 tc_product_time tc_product_time_of(const tc_pass_env *env, unsigned warps,
@@ -210,11 +218,11 @@ tc_product_time tc_product_time_of(const tc_pass_env *env, unsigned warps,
     if (depth && has_wgmma(env, warps, &p, depth))
         return (tc_product_time){depth == 16 ? "m64k16" : "m64k32",
                                  wgmma_cycles(t, &p, warps)};
-    int64_t read = read_bytes(&p, warps ? warps : TC_DEFAULT_WARPS);
-    if (depth && p.k % depth == 0 && read >= 0)
+    grid g = grid_of(&p, warps ? warps : TC_DEFAULT_WARPS);
+    if (depth && p.k % depth == 0 && g.rows)
         return (tc_product_time){depth == 16   ? "m16n8k16"
                                  : depth == 32 ? "m16n8k32"
                                                : "m16n8k8",
-                                 mma_cycles(t, &p, read)};
+                                 mma_cycles(t, &p, &g)};
     return (tc_product_time){"fma", p.m * p.n * p.k / TC_LANES_PER_CYCLE};
 }
