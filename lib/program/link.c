@@ -187,8 +187,11 @@ static bool refuse(linker *l, const place *at, const function *a,
     if (at->in)
         loc = tc_source_place(l->cx, &at->in->source, at->at, at->len);
     l->ok = tc_error(l->cx, loc,
-                     "@%s is defined in `%s` and in `%s`: define it in this "
-                     "file, or rename one of the two",
+                     a->file->kind > IMPORT
+                         ? "@%s is not defined here, and `%s` and `%s` of the "
+                           "library have one each: define it in this file"
+                         : "@%s is defined in `%s` and in `%s`: define it in "
+                           "this file, or rename one of the two",
                      at->name, a->file->source.name, b->file->source.name);
     for (int i = 0; i < 2; i++) {
         const function *f = i ? b : a;

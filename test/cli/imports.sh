@@ -117,6 +117,16 @@ expect 1 run both.tile x=zeros:8xf32 want=40 --target cpu
 err_has "both.tile:6:14: error: @half is defined in \`act/common.tile\` and in \`act/third.tile\`: define it in this file, or rename one of the two"
 err_has "act/third.tile:1:6: note: one is here"
 
+# Of files that come along.
+cat >scored.tile <<'END'
+plan @p(%q: tensor<[?, ?, ?, ?] x f16>, %o: tensor<[?, ?, ?, ?] x f16>,
+        %lse: tensor<[?, ?, ?] x f32>) {
+  launch @attention_fwd[D=64, score_mod=@no_score](%q, %q, %q, %o, %lse)
+}
+END
+expect 1 compile scored.tile --target cpu -o /dev/null
+err_has "scored.tile:3:41: error: @no_score is not defined here, and \`attention.tile\` and \`attention_bwd.tile\` of the library have one each: define it in this file"
+
 # A pack may be called as a kernel is, and as a pack of another file.
 cat >packs.tile <<'END'
 import "act/packs.tile"
