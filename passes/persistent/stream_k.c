@@ -55,11 +55,16 @@
 
 /* ---- What both kernels know ---- */
 
-/* Names in one of the kernels, i32. */
-typedef struct tiles {
+/* One of them in the making; its values are i32. */
+typedef struct stream_kernel {
+    tc_func *f;
+    unsigned own;          /* parameters before those that it gets */
+    tc_value *const *args; /* these, in its body */
+    tc_builder b;
     tc_tile_order order;
     tc_value *steps; /* of a tile, 1 at least */
-} tiles;
+    tc_value *at;    /* program_id(0) */
+} stream_kernel;
 
 static tc_value *stream_sub(tc_builder *b, tc_value *x, tc_value *y)
 {
@@ -81,33 +86,38 @@ static tc_value *stream_min(tc_builder *b, tc_value *x, tc_value *y)
     return tc_build_binary(b, TC_MIN, x, y);
 }
 
-/* Of the kernel's tiles, before its grid and its loop change. */
-static tiles prepare(tc_builder *b, const tc_split *s)
+/* A copy of the kernel, before its grid and its loop change. */
+static stream_kernel begin(tc_split *s, const char *suffix, unsigned n,
+                           const char *const *arguments)
 {
-    tc_func *f = b->func;
+    stream_kernel k;
+    tc_func *f = k.f = tc_split_copy(s, suffix, n, arguments, &k.own);
     const tc_op *loop = tc_split_loop(f);
     tc_tile_work work = tc_tile_work_of(f, s->env);
-    tiles t = {.order = tc_tile_order_of(f, &work)};
     tc_value *in[3];
-    tc_tile_order_sizes(b, &t.order);
-    tc_tile_order_prepare(b, &t.order, &work);
+    k.args = &f->body->args[k.own];
+    k.b = tc_builder_before(f->body->first);
+    k.b.loc = f->loc;
+    k.order = tc_tile_order_of(f, &work);
+    tc_tile_order_sizes(&k.b, &k.order);
+    tc_tile_order_prepare(&k.b, &k.order, &work);
     tc_region_clear_data(f->body);
     for (unsigned i = 0; i < 3; i++)
-        in[i] = tc_split_build_given(b, loop->in[i]);
+        in[i] = tc_split_build_given(&k.b, loop->in[i]);
     tc_region_clear_data(f->body);
-    t.steps = tc_build_cast(b, tc_split_build_steps(b, in), TC_I32);
-    t.steps = tc_build_with(b, TC_MAX, t.steps, 1);
-    t.steps->name = "steps";
-    return t;
+    k.steps = tc_build_cast(&k.b, tc_split_build_steps(&k.b, in), TC_I32);
+    k.steps = tc_build_with(&k.b, TC_MAX, k.steps, 1);
+    k.steps->name = "steps";
+    k.at = tc_build_at(&k.b, TC_PROGRAM_ID, NULL, "axis", 0);
+    return k;
 }
 
-static void become_tile(tc_builder *b, tiles *t, tc_value *tile,
-                        const tc_value *own)
+static void become_tile(stream_kernel *k, tc_value *tile)
 {
     tc_value *ids[TC_GRID_AXES];
     tile->name = "tile";
-    tc_tile_order_decode(b, &t->order, tile, ids);
-    tc_tile_name_ids(b->func->body, &t->order, ids, own->def);
+    tc_tile_order_decode(&k->b, &k->order, tile, ids);
+    tc_tile_name_ids(k->f->body, &k->order, ids, k->at->def);
 }
 
 static void change_grid_to(tc_func *f, tc_builder *b, tc_value *n)
@@ -132,17 +142,18 @@ typedef struct item {
     tc_value *program;             /* whose share it is of */
 } item;
 
-static item decode_item(tc_builder *b, tiles *t, tc_value *at,
-                        tc_value *const *args)
+static item decode_item(stream_kernel *k)
 {
-    tc_value *zero = tc_build_int(b, at->type, 0), *n = t->steps;
+    tc_builder *b = &k->b;
+    tc_value *at = k->at, *n = k->steps, *total = k->order.total;
+    tc_value *const *args = k->args, *zero = tc_build_int(b, at->type, 0);
     tc_value *is_whole = tc_build_cmp(b, "lt", at, args[WHOLE]);
     tc_value *later =
         tc_build_with(b, TC_MAX, stream_sub(b, at, args[WHOLE]), 0);
     tc_value *segment = tc_build_binary(b, TC_DIV, later, args[PROGRAMS]);
     tc_value *program =
         stream_sub(b, later, stream_mul(b, segment, args[PROGRAMS]));
-    tc_value *dealt = stream_sub(b, t->order.total, args[WHOLE]);
+    tc_value *dealt = stream_sub(b, total, args[WHOLE]);
     tc_value *units = stream_mul(b, dealt, n);
     tc_value *from = stream_min(b, stream_mul(b, program, args[SHARE]), units);
     tc_value *to = stream_min(b, stream_add(b, from, args[SHARE]), units);
@@ -152,7 +163,7 @@ static item decode_item(tc_builder *b, tiles *t, tc_value *at,
     tc_value *first = tc_build_with(b, TC_MAX, stream_sub(b, from, begin), 0);
     tc_value *last = stream_min(b, stream_sub(b, to, begin), n);
     /* Of a share with fewer segments: no steps of the last tile. */
-    tc_value *end = tc_build_with(b, TC_SUB, t->order.total, 1);
+    tc_value *end = tc_build_with(b, TC_SUB, total, 1);
     tile = stream_min(b, stream_add(b, tile, args[WHOLE]), end);
     return (item){.tile = tc_build_select(b, is_whole, at, tile),
                   .first = tc_build_select(b, is_whole, zero, first),
@@ -223,30 +234,23 @@ static void end_item(tc_op *loop, const item *it, tc_value *is_whole,
 
 static tc_func *make_stream(tc_split *s)
 {
-    unsigned own;
-    tc_func *f =
-        tc_split_copy(s, "stream", STREAM_ARGUMENTS, stream_arguments, &own);
-    tc_value *const *args = &f->body->args[own];
-    tc_builder b = tc_builder_before(f->body->first);
-    b.loc = f->loc;
-    tiles t = prepare(&b, s);
-    tc_value *at = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 0);
-    item it = decode_item(&b, &t, at, args);
-    at->name = "item";
+    stream_kernel k = begin(s, "stream", STREAM_ARGUMENTS, stream_arguments);
+    item it = decode_item(&k);
+    k.at->name = "item";
     it.first->name = "first";
     it.last->name = "last";
-    become_tile(&b, &t, it.tile, at);
-    tc_op *loop = tc_split_loop(f);
-    b = tc_builder_before(loop); /* the first op may have gone */
+    become_tile(&k, it.tile);
+    tc_op *loop = tc_split_loop(k.f);
+    tc_builder b = tc_builder_before(loop); /* the first op may have gone */
     tc_value *is_whole =
-        tc_build_cmp(&b, "eq", stream_sub(&b, it.last, it.first), t.steps);
+        tc_build_cmp(&b, "eq", stream_sub(&b, it.last, it.first), k.steps);
     begin_with_zero(loop, is_whole);
     tc_split_narrow_loop(loop, it.first, it.last);
-    end_item(loop, &it, is_whole, args + STREAM_ARGUMENTS);
-    b = tc_builder_before(tc_region_terminator(f->grid));
-    change_grid_to(f, &b, f->grid->args[own + ITEMS]);
-    f->tiles = TC_TILES_STATIC;
-    return f;
+    end_item(loop, &it, is_whole, k.args + STREAM_ARGUMENTS);
+    b = tc_builder_before(tc_region_terminator(k.f->grid));
+    change_grid_to(k.f, &b, k.f->grid->args[k.own + ITEMS]);
+    k.f->tiles = TC_TILES_STATIC;
+    return k.f;
 }
 
 /* ---- The second kernel ---- */
@@ -267,34 +271,30 @@ static tc_value *place_of_program(tc_builder *b, tc_value *program, void *first)
 
 static tc_func *make_finish(tc_split *s)
 {
-    unsigned own;
-    tc_func *f =
-        tc_split_copy(s, "finish", FINISH_ARGUMENTS, finish_arguments, &own);
-    tc_value *const *args = &f->body->args[own];
-    tc_builder b = tc_builder_before(f->body->first);
-    b.loc = f->loc;
-    tiles t = prepare(&b, s);
-    tc_value *at = tc_build_at(&b, TC_PROGRAM_ID, NULL, "axis", 0);
-    tc_value *unit = stream_mul(&b, at, t.steps);
-    tc_value *first = tc_build_binary(&b, TC_DIV, unit, args[FINISH_SHARE]);
-    tc_value *end = stream_add(&b, unit, tc_build_with(&b, TC_SUB, t.steps, 1));
-    tc_value *last = tc_build_binary(&b, TC_DIV, end, args[FINISH_SHARE]);
-    tc_value *is_one = tc_build_cmp(&b, "eq", first, last);
-    tc_build_effect(&b, TC_EXIT_IF, 1, &is_one);
-    become_tile(&b, &t, stream_add(&b, at, args[FINISH_WHOLE]), at);
+    stream_kernel k = begin(s, "finish", FINISH_ARGUMENTS, finish_arguments);
+    tc_value *whole = k.args[FINISH_WHOLE], *share = k.args[FINISH_SHARE];
+    tc_value *unit = stream_mul(&k.b, k.at, k.steps);
+    tc_value *first = tc_build_binary(&k.b, TC_DIV, unit, share);
+    tc_value *end =
+        stream_add(&k.b, unit, tc_build_with(&k.b, TC_SUB, k.steps, 1));
+    tc_value *last = tc_build_binary(&k.b, TC_DIV, end, share);
+    tc_value *is_one = tc_build_cmp(&k.b, "eq", first, last);
+    tc_build_effect(&k.b, TC_EXIT_IF, 1, &is_one);
+    become_tile(&k, stream_add(&k.b, k.at, whole));
     first->name = "first";
-    b = tc_builder_before(tc_split_loop(f)); /* the first op may have gone */
-    tc_split_add_parts(tc_split_loop(f), args + FINISH_ARGUMENTS, first,
+    tc_op *loop = tc_split_loop(k.f);
+    tc_builder b = tc_builder_before(loop); /* the first op may have gone */
+    tc_split_add_parts(loop, k.args + FINISH_ARGUMENTS, first,
                        tc_build_with(&b, TC_ADD, last, 1), place_of_program,
                        first);
-    tc_op *yield = tc_region_terminator(f->grid);
+    tc_op *yield = tc_region_terminator(k.f->grid);
     b = tc_builder_before(yield);
     tc_value *n = yield->in[0];
     for (unsigned i = 1; i < yield->nin; i++)
         n = stream_mul(&b, n, yield->in[i]);
-    n = stream_sub(&b, n, f->grid->args[own + FINISH_WHOLE]);
-    change_grid_to(f, &b, n);
-    return f;
+    n = stream_sub(&b, n, k.f->grid->args[k.own + FINISH_WHOLE]);
+    change_grid_to(k.f, &b, n);
+    return k.f;
 }
 
 /* ---- The plan ---- */
