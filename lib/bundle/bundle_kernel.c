@@ -222,7 +222,7 @@ static bool read_bindings(struct making *m, unsigned *n,
 static bool make_handle(struct making *m, const tc_target *target, tc_func *f)
 {
     unsigned nbindings, nown;
-    const tilec_binding *bindings;
+    const tilec_binding *bindings = NULL;
     if (!tc_record_unsigned(tc_record_get(m->r, "own"), 0, f->body->nargs,
                             &nown))
         return refuse(m, "it has fewer parameters than it says");

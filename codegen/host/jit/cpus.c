@@ -12,11 +12,6 @@ static const tc_host_cpu cpus[] = {
     {"x86-64-v2", V2}, {"x86-64-v3", V3}, {"x86-64-v4", V4}};
 enum { CPUS = sizeof cpus / sizeof *cpus };
 
-const tc_host_cpu *tc_host_cpu_at(unsigned index)
-{
-    return index < CPUS ? &cpus[index] : NULL;
-}
-
 static int index_of(const char *name)
 {
     for (int i = 0; i < CPUS; i++)

@@ -13,8 +13,6 @@ typedef struct tc_host_cpu {
     const char *features; /* as LLVM has them: "+avx,+avx2,..." */
 } tc_host_cpu;
 
-/* NULL past the end. */
-const tc_host_cpu *tc_host_cpu_at(unsigned index);
 /* NULL: unknown. */
 const tc_host_cpu *tc_host_cpu_get(const char *name);
 /* Its index, if this machine has all its features; else, and if it is unknown,
