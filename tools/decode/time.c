@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/decode/decode.h"
 
+#include "tools/common/doubles.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,12 +144,6 @@ static int time_launches(timing *x, launch_fn *launch, int64_t n, double *us)
     return code;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* What an event costs must not show: launches of 300 us are timed together. */
 static int measure(timing *x, launch_fn *launch, double *median, double *least)
 {
@@ -162,7 +158,7 @@ static int measure(timing *x, launch_fn *launch, double *median, double *least)
         code = time_launches(x, launch, together, &times[n++]);
     if (code)
         return code;
-    qsort(times, (size_t)n, sizeof *times, by_size);
+    sort_doubles(times, (size_t)n);
     *median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
     *least = times[0];
     return EXIT_DONE;

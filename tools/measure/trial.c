@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/measure/trial.h"
 
+#include "tools/common/doubles.h"
 #include "tools/common/progress.h"
 #include "tools/measure/device.h"
 
@@ -253,12 +254,6 @@ static bool time_launches(running *r, unsigned n, double *us)
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The cost of an event must not show: so many launches that they take 300 us
  * are timed together, on a GPU. */
 enum { TOGETHER_US = 300, MOST_TOGETHER = 200, MOST_RUNS = 1000 };
@@ -280,7 +275,7 @@ static bool measure_time(running *r)
     while (n < most && (n < 3 || seconds_now() - begin < 5))
         if (!time_launches(r, together, &times[n++]))
             return false;
-    qsort(times, n, sizeof *times, by_size);
+    sort_doubles(times, n);
     r->out->runs = n;
     r->out->us = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
     r->out->fastest_us = times[0];

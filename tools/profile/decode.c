@@ -6,6 +6,8 @@
  */
 #include "tools/profile/profile.h"
 
+#include "tools/common/doubles.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,12 +69,6 @@ long decode_ring(const recording *r, const profile_ring *ring,
     return n;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double decode_mhz(const recording *r)
 {
     double *all = malloc((r->nrings + 1) * sizeof *all), mhz = 0;
@@ -84,7 +80,7 @@ double decode_mhz(const recording *r)
                        (double)(h->end_ns - h->begin_ns);
     }
     if (n) {
-        qsort(all, n, sizeof *all, by_size);
+        sort_doubles(all, n);
         mhz = all[n / 2];
     }
     free(all);

@@ -8,6 +8,7 @@
 
 #include "lib/gpu/gpu_profile.h"
 #include "lib/handles.h"
+#include "tools/common/doubles.h"
 #include "tools/common/progress.h"
 #include "tools/measure/workload.h"
 
@@ -181,12 +182,6 @@ static int time_launches(measuring *m, version *v, unsigned n, double *us)
     return EXIT_DONE;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* In turns, so that both have the same clocks; medians. */
 static int time_both(measuring *m, unsigned runs, recording *out)
 {
@@ -201,8 +196,8 @@ static int time_both(measuring *m, unsigned runs, recording *out)
         progress_tick();
     }
     if (!code) {
-        qsort(us, runs, sizeof *us, by_size);
-        qsort(us + runs, runs, sizeof *us, by_size);
+        sort_doubles(us, runs);
+        sort_doubles(us + runs, runs);
         out->us = us[runs / 2];
         out->us_marked = us[runs + runs / 2];
     }

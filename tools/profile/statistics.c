@@ -6,6 +6,8 @@
  */
 #include "tools/profile/profile.h"
 
+#include "tools/common/doubles.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,18 +39,12 @@ static void add(gathering *g, list *l, double value)
     l->of[l->n++] = value;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static spread spread_of(list *l)
 {
     spread s = {.n = l->n};
     if (!l->n)
         return s;
-    qsort(l->of, l->n, sizeof *l->of, by_size);
+    sort_doubles(l->of, l->n);
     for (size_t i = 0; i < l->n; i++)
         s.sum += l->of[i];
     s.median = l->of[l->n / 2];
