@@ -51,14 +51,6 @@ const char *tc_tune_option_problem(const char *name, const char *value)
 
 /* ---- Names ---- */
 
-static const tc_param *param_of(const tc_func *f, const char *name)
-{
-    for (unsigned i = 0; i < f->nparams; i++)
-        if (strcmp(f->params[i].name, name) == 0)
-            return &f->params[i];
-    return NULL;
-}
-
 static bool unknown_name(const tc_func *f, const tc_tune_axis *axis)
 {
     tc_context *cx = f->module->cx;
@@ -89,7 +81,7 @@ static bool check_name(const tc_func *f, unsigned n)
         }
     if (option_of(axis->name))
         return true;
-    const tc_param *p = param_of(f, axis->name);
+    const tc_param *p = tc_func_param(f, axis->name);
     if (!p)
         return unknown_name(f, axis);
     if (p->kind == TC_PARAM_INT)
