@@ -19,8 +19,8 @@ const unsigned tc_npass_facts = sizeof tc_pass_facts / sizeof *tc_pass_facts;
 bool tc_has_fact(const char *list, const char *fact)
 {
     size_t n = strlen(fact);
-    for (const char *s = list; *s; s += strspn(s, " ")) {
-        size_t len = strcspn(s, " ");
+    for (const char *s = list; *s; s += strspn(s, ", ")) {
+        size_t len = strcspn(s, ", ");
         if (len == n && memcmp(s, fact, n) == 0)
             return true;
         s += len;

@@ -7,7 +7,7 @@
 
 #include "passes/passes.h"
 
-/* Is `fact` in the ` ` separated list? */
+/* Is `fact` in the list, which ` ` or `,` separates? */
 bool tc_has_fact(const char *list, const char *fact);
 
 /* May the passes run in this order? A need that no pass of the list makes is

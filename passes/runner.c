@@ -117,21 +117,9 @@ static bool read_pipeline(struct run *r, const char *text)
     return true;
 }
 
-/* Is `name` in the `,` separated list? */
 static bool is_listed(const char *list, const char *name)
 {
-    if (!list)
-        return false;
-    if (strcmp(list, "all") == 0)
-        return true;
-    size_t n = strlen(name);
-    for (const char *s = list; *s; s += strspn(s, ", ")) {
-        size_t len = strcspn(s, ", ");
-        if (len == n && memcmp(s, name, n) == 0)
-            return true;
-        s += len;
-    }
-    return false;
+    return list && (strcmp(list, "all") == 0 || tc_has_fact(list, name));
 }
 
 /* ---- Checks after a pass ---- */

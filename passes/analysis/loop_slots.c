@@ -197,6 +197,15 @@ void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next)
     tc_op_set_in(tc_slot_yield(op), i, next);
 }
 
+bool tc_region_yields(const tc_region *r, const tc_value *v)
+{
+    const tc_op *yield = tc_region_terminator(r);
+    for (unsigned i = 0; i < yield->nin; i++)
+        if (yield->in[i] == v)
+            return true;
+    return false;
+}
+
 void tc_region_move_before(tc_region *r, tc_op *op)
 {
     tc_each_op_safe (inner, r) {

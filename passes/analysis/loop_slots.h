@@ -38,6 +38,8 @@ tc_op *tc_slots_add_result(tc_op *op, unsigned from, tc_value *v,
 /* Makes the yields of all steps give v for slot i. */
 void tc_slot_set_next(tc_op *op, unsigned i, tc_value *next);
 
+/* Is v an operand of the region's terminator? */
+bool tc_region_yields(const tc_region *r, const tc_value *v);
 /* Moves the ops of the region, but its terminator, to before `op`. */
 void tc_region_move_before(tc_region *r, tc_op *op);
 

@@ -29,6 +29,7 @@
 #include "ir/eval/eval.h"
 #include "ir/given.h"
 #include "ir/plan.h"
+#include "passes/analysis/loop_slots.h"
 #include "passes/analysis/substitute.h"
 #include "passes/bind/bind_params.h"
 #include "passes/bind/inline.h"
@@ -95,15 +96,9 @@ static bool known(const tc_value *v, unsigned depth, tc_scalar *out)
 
 static void decide_branches(tc_region *r);
 
-/* Before the `if`: the ops of the region that is taken. */
 static void take_branch(tc_op *op, tc_region *taken)
 {
-    tc_each_op_safe (inner, taken) {
-        if (tc_op_has(inner, TC_TERMINATOR))
-            continue;
-        tc_op_remove(inner);
-        tc_op_insert(inner, op->parent, op);
-    }
+    tc_region_move_before(taken, op);
     tc_op_erase(op);
 }
 

@@ -219,18 +219,6 @@ static void place_region(tc_placing *s, tc_region *r)
     }
 }
 
-/* Removes cheap values that now have copies, and conversions without uses. */
-static void sweep(tc_region *r)
-{
-    for (tc_op *op = r->last, *prev; op; op = prev) {
-        prev = op->prev;
-        for (unsigned i = 0; i < op->nregions; i++)
-            sweep(op->regions[i]);
-        if (op->nout && !tc_op_is_used(op) && tc_op_is_pure(op))
-            tc_op_erase(op);
-    }
-}
-
 /* The indices of windows get the layout of one access: each has a block of its
  * own. */
 static void split_windows(tc_region *r)
@@ -411,7 +399,7 @@ tc_change tc_pass_assign_layouts(tc_func *f, tc_pass_env *env)
     tc_dots_lower(&s);
     if (s.failed)
         return TC_FAILED;
-    sweep(f->body);
+    tc_region_sweep(f->body);
     tc_rows_stage(&s, f->body);
     tc_loads_stage(&s, f->body);
     s.axes = tc_axis_analyse(env->scratch, f, s.axes->aligned);

@@ -238,3 +238,14 @@ tc_value *tc_relayout_in_loop(tc_relayout *r, tc_value *v, const tc_layout *l,
     keep_copy(r, v, made, l);
     return made;
 }
+
+void tc_region_sweep(tc_region *r)
+{
+    for (tc_op *op = r->last, *prev; op; op = prev) {
+        prev = op->prev;
+        for (unsigned i = 0; i < op->nregions; i++)
+            tc_region_sweep(op->regions[i]);
+        if (op->nout && !tc_op_is_used(op) && tc_op_is_pure(op))
+            tc_op_erase(op);
+    }
+}

@@ -49,4 +49,9 @@ bool tc_relayout_is_light(const tc_value *v, const tc_op *loop);
  * takes from before the loop is converted there. */
 tc_value *tc_relayout_in_loop(tc_relayout *r, tc_value *v, const tc_layout *l,
                               const tc_op *loop);
+
+/* Erases pure ops without uses, users first: cheap values that have copies,
+ * conversions. */
+void tc_region_sweep(tc_region *r);
+
 #endif

@@ -190,18 +190,6 @@ static bool remove_conversions_visit(struct remover *s, tc_region *r)
     return again;
 }
 
-/* Erases ops without uses, users first. */
-static void sweep(tc_region *r)
-{
-    for (tc_op *op = r->last, *prev; op; op = prev) {
-        prev = op->prev;
-        for (unsigned i = 0; i < op->nregions; i++)
-            sweep(op->regions[i]);
-        if (op->nout == 1 && !op->out[0]->uses && tc_op_is_pure(op))
-            tc_op_erase(op);
-    }
-}
-
 static void remove_conversions_say(struct remover *s, const tc_op *op)
 {
     tc_context *cx = s->env->cx;
@@ -239,7 +227,7 @@ tc_change tc_pass_remove_conversions(tc_func *f, tc_pass_env *env)
     struct remover s = {.env = env, .f = f};
     s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
     while (remove_conversions_visit(&s, f->body)) {
-        sweep(f->body);
+        tc_region_sweep(f->body);
         s.changed = true;
         s.relayout = (tc_relayout){.cx = env->cx, .arena = env->scratch};
     }

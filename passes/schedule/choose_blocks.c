@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/schedule/choose_blocks.h"
 
+#include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/analysis/substitute.h"
 #include "passes/schedule/cost.h"
@@ -97,15 +98,6 @@ static void add_operand(const search *s, need *n, const tc_value *v)
         n->bytes_same = bytes;
 }
 
-static bool is_carried(const search *s, const tc_value *v)
-{
-    const tc_op *yield = tc_region_terminator(s->step);
-    for (unsigned i = 0; i < yield->nin; i++)
-        if (yield->in[i] == v)
-            return true;
-    return false;
-}
-
 static void add_dot(const search *s, need *n, const tc_op *dot)
 {
     const tc_type *t = type_of(s, dot->out[0]), *a = type_of(s, dot->in[0]);
@@ -124,7 +116,7 @@ static void add_dot(const search *s, need *n, const tc_op *dot)
                tc_type_bytes(a->elem) <= 2;
     n->products += (double)tc_type_count(t) * (double)k *
                    tc_type_bytes(a->elem) / 2 / s->target->products_per_cycle;
-    if (!is_carried(s, dot->out[0]))
+    if (!tc_region_yields(s->step, dot->out[0]))
         n->bytes_kept += bytes_of(t);
     add_operand(s, n, dot->in[0]);
     add_operand(s, n, dot->in[1]);

@@ -46,15 +46,6 @@ static void mark_forward(const tc_step *s, bool *marks)
             marks[i] |= marks[s->parts[i]->before[k]->index];
 }
 
-static bool is_yielded(const tc_step *s, const tc_value *v)
-{
-    const tc_op *yield = tc_region_terminator(s->region);
-    for (unsigned i = 0; i < yield->nin; i++)
-        if (yield->in[i] == v)
-            return true;
-    return false;
-}
-
 /* ---- Products of the step before ---- */
 
 struct later {
@@ -243,7 +234,7 @@ static bool follows(const tc_step *s, const tc_part *p)
     if (!scalar && p->kind != TC_PART_FULL)
         return false;
     for (unsigned i = 0; i < p->op->nout; i++)
-        if (is_yielded(s, p->op->out[i]))
+        if (tc_region_yields(s->region, p->op->out[i]))
             return false;
     for (unsigned i = p->index + 1; i < s->nparts; i++)
         if (tc_comes_before(p, s->parts[i])) {
