@@ -253,11 +253,13 @@ static LLVMValueRef unpack_e4m3_by_half(const tc_lanes *l, LLVMValueRef bits)
     LLVMValueRef half = or (&h, shl(&h, and(&h, wide, 0x7f), 7), sign);
     LLVMValueRef r = LLVMBuildFMul(l->b, from_half_bits(l, half),
                                    tc_lanes_float(l, 0x1p8), "");
-    /* NaN is the code after 448. */
+    /* NaN is the code after 448; its sign stays, so that a bitcast to e4m3 and
+     * back gives all bits. */
     LLVMValueRef a = tc_lanes_as_int(l, tc_lanes_abs(l, r));
-    LLVMValueRef nan = tc_lanes_int(l, 0x7fc00000);
-    return tc_lanes_as_float(
-        l, if_above(l, a, 0x43e00000, nan, tc_lanes_as_int(l, r)));
+    LLVMValueRef same = tc_lanes_as_int(l, r);
+    LLVMValueRef nan =
+        or (l, and(l, same, F32_SIGN), tc_lanes_int(l, 0x7fc00000));
+    return tc_lanes_as_float(l, if_above(l, a, 0x43e00000, nan, same));
 }
 
 /* e5m2 is the upper half of an f16. */
