@@ -241,24 +241,34 @@ static void write_frame(gen *g, int i)
  * carries. */
 typedef struct sums {
     int n;
+    bool from_number; /* in all elements the same: GPUs may transpose it */
     value init[2], arg[2], result[2];
 } sums;
 
+static value one_number(gen *g, shape s)
+{
+    value v = gen_fresh(g, NUM_F32, gen_shapes[0]);
+    gen_line(g, "%s = const 3.0 : f32", v.name);
+    return gen_splat_to(g, v, s);
+}
+
 static sums some_sums(gen *g)
 {
-    sums s = {.n = num_between(&g->rng, 1, 2)};
+    sums s = {.n = num_between(&g->rng, 1, 2),
+              .from_number = num_below(&g->rng, 2)};
     for (int i = 0; i < s.n; i++) {
         shape to = {
             2,
             {num_below(&g->rng, 2) ? 8 : 16, num_below(&g->rng, 2) ? 8 : 16}};
-        s.init[i] = gen_small(g, NUM_F32, to, 1023);
+        s.init[i] =
+            s.from_number ? one_number(g, to) : gen_small(g, NUM_F32, to, 1023);
         s.arg[i] = gen_fresh(g, NUM_F32, to);
         s.result[i] = gen_fresh(g, NUM_F32, to);
     }
     return s;
 }
 
-static value product_added(gen *g, value sum)
+static value product_added(gen *g, value sum, const char *order)
 {
     static const num_type types[] = {NUM_F32, NUM_F16, NUM_BF16, NUM_F8E4M3};
     num_type t = types[num_below(&g->rng, 4)];
@@ -266,7 +276,8 @@ static value product_added(gen *g, value sum)
     value a = gen_small(g, t, (shape){2, {sum.shape.side[0], k}}, 7);
     value b = gen_small(g, t, (shape){2, {k, sum.shape.side[1]}}, 7);
     value v = gen_fresh(g, NUM_F32, sum.shape);
-    gen_line(g, "%s = dot %s, %s, %s", v.name, a.name, b.name, sum.name);
+    gen_line(g, "%s = dot %s, %s, %s%s", v.name, a.name, b.name, sum.name,
+             order);
     return v;
 }
 
@@ -281,6 +292,8 @@ static value number_added(gen *g, value sum)
 /* A loop that programs may share. */
 static void shared_loop(gen *g)
 {
+    static const char *const orders[] = {"", " operands(keep)",
+                                         " operands(swap)"};
     sums s = some_sums(g);
     value lo = gen_whole(g, num_between(&g->rng, -3, 3));
     value hi = gen_whole(g, num_between(&g->rng, -1, 12));
@@ -303,9 +316,10 @@ static void shared_loop(gen *g)
     statements(g, num_between(&g->rng, 0, 3));
     value next[2];
     for (int j = 0; j < s.n; j++) {
-        next[j] = j ? s.arg[j] : product_added(g, s.arg[j]);
+        const char *order = orders[num_below(&g->rng, s.from_number ? 3 : 2)];
+        next[j] = j ? s.arg[j] : product_added(g, s.arg[j], order);
         next[j] = num_below(&g->rng, 2) ? number_added(g, next[j])
-                                        : product_added(g, next[j]);
+                                        : product_added(g, next[j], order);
     }
     gen_line(g, "yield %s%s%s", next[0].name, s.n > 1 ? ", " : "",
              s.n > 1 ? next[1].name : "");
