@@ -396,6 +396,15 @@ static bool loads_otherwise(const tc_warpspec *s, const tc_region *loop)
     return false;
 }
 
+/* Slots of `bytes` with which two CTAs fit on a multiprocessor, and room of one
+ * slot for what else they have. */
+static unsigned half_slots(const tc_warpspec *s, uint64_t bytes)
+{
+    uint64_t room = s->env->target->shared_per_sm / 2 - TC_BLOCK_RESERVE -
+                    TC_CHANNEL_RESERVE;
+    return (unsigned)(room / bytes) - (room >= bytes);
+}
+
 /* Slots that keep the loop's memory busy. CTAs that share a multiprocessor do
  * that together, and a short loop is not worth more. */
 static unsigned busy_slots(const tc_warpspec *s, const tc_region *loop)
@@ -404,8 +413,10 @@ static unsigned busy_slots(const tc_warpspec *s, const tc_region *loop)
     for (const tc_ring *r = s->rings; r; r = r->next)
         bytes += r->region == loop && r->nbulk ? tc_ring_slot_bytes(r) : 0;
     unsigned n = tc_busy_slots(bytes);
-    bool is_worth_it =
-        is_alone(s) && !is_short(loop->op, n) && !loads_otherwise(s, loop);
+    if (!is_alone(s) && half_slots(s, bytes) < n)
+        n = half_slots(s, bytes);
+    bool is_worth_it = n > TC_UNCHAINED_SLOTS && !is_short(loop->op, n) &&
+                       !loads_otherwise(s, loop);
     return is_worth_it ? n : TC_UNCHAINED_SLOTS;
 }
 
