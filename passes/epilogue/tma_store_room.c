@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds shared memory for the staging buffer of a TMA store: next to two slots
- * for each load of the hot loop, or only while the buffer is written and
- * copied.
+ * for each load of the hot loop (one if two have no room), or only while the
+ * buffer is written and copied.
  */
 #include "passes/epilogue/tma_stores.h"
 
@@ -49,6 +49,17 @@ struct room {
                            * use */
     const tc_op *convert; /* will go */
 };
+
+/* With at most that many slots each. */
+static uint64_t ring_bytes(const struct room *m, unsigned most)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < m->all.n; i++) {
+        unsigned n = slots_of(m->s, m->all.of[i].alloc);
+        sum += (uint64_t)m->all.of[i].bytes * (n < most ? n : most);
+    }
+    return sum;
+}
 
 static uint64_t others_at(const struct room *m, const tc_op *op)
 {
@@ -118,11 +129,12 @@ tc_tma_store_place tc_tma_store_find_place(tc_tma_stores *s, tc_op *store,
                                 store, tc_tma_store_source(s, store))
                         ? store->in[1]->def->in[0]->def
                         : store->in[1]->def;
-    for (unsigned i = 0; i < m.all.n; i++)
-        m.rings += (uint64_t)m.all.of[i].bytes * slots_of(s, m.all.of[i].alloc);
+    uint32_t limit = tc_shared_limit(s->env->target);
+    m.rings = ring_bytes(&m, tc_tma_store_hot_slots(s));
+    if (m.rings > limit)
+        m.rings = ring_bytes(&m, 1);
     uint64_t bytes = m.rings + tc_smem_bytes(buffer) +
                      (s->added_from ? TC_STORE_RESERVE : TC_CHANNEL_RESERVE);
-    uint32_t limit = tc_shared_limit(s->env->target);
     if (s->tiles && bytes + most_others(&m, s->f->body) <= limit)
         return TC_TMA_STORE_ALWAYS;
     const tc_op *loop = tc_tma_store_whole_loop(s, store);
