@@ -69,6 +69,30 @@ static bool is_marked(const struct later *l, const tc_value *v)
     return p && l->marks[p->index];
 }
 
+/* Is one of several products that add to each other's sum. */
+static bool is_in_chain(const tc_step *s, const tc_part *p)
+{
+    tc_each_use (u, p->op->out[0])
+        if (u->index == 2 && u->op->code == TC_MMA)
+            return true;
+    return tc_adds_to_product(s, p);
+}
+
+/* Are the buffers of the step's own products filled again while the rest of it
+ * runs? They are released one after the other (overlap_order.c). Then a
+ * product of the step before need not leave its only slot to the next one
+ * sooner than at the end. */
+static bool refills_early(const struct later *l)
+{
+    for (unsigned i = 0; i < l->step->nparts; i++) {
+        const tc_part *p = l->step->parts[i];
+        if (p->kind == TC_PART_PRODUCT && !l->marks[i] &&
+            !is_in_chain(l->step, p))
+            return false;
+    }
+    return true;
+}
+
 /* Do the marked parts have no results but the carried sums? */
 static bool check_marked(struct later *l)
 {
@@ -82,7 +106,8 @@ static bool check_marked(struct later *l)
             return refuse(l, "another product of the step needs its result");
         if (p->kind == TC_PART_PRODUCT && tc_reads_own_buffer(l->step, p->op))
             return refuse(l, own_buffer);
-        if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2)
+        if (p->kind == TC_PART_RELEASE && p->op->in[0]->type->slots < 2 &&
+            !refills_early(l))
             return refuse(l, "the ring of its buffers has one slot, and the "
                              "next step would need a second one");
     }

@@ -24,6 +24,7 @@
 #include "passes/analysis/loop_slots.h"
 #include "passes/analysis/match.h"
 #include "passes/instructions/mma.h"
+#include "passes/sync/ring_guards.h"
 #include "passes/sync/shared_memory.h"
 #include "passes/target/machine_model.h"
 
@@ -393,6 +394,13 @@ static void add_values(tc_step *s, tc_part *p)
     }
 }
 
+/* Of rings of one slot all slots are the same constant. */
+static bool means(const tc_op *mbarrier_op, const tc_value *buffer)
+{
+    const tc_op *alloc = buffer_of(buffer);
+    return !alloc || tc_may_guard(mbarrier_op->in[0], alloc);
+}
+
 /* The waits for the data of one operand. */
 static void add_guards(tc_step *s, tc_part *p, tc_value *buffer)
 {
@@ -402,7 +410,9 @@ static void add_guards(tc_step *s, tc_part *p, tc_value *buffer)
         if (full->kind != TC_PART_FULL)
             continue;
         bool same = at.slot && tc_match_same_int(at.slot, full->op->in[1]);
-        if (same || (!at.moves && is_fixed(s, full->op->in[1])))
+        bool fixed = !at.moves && is_fixed(s, full->op->in[1]) &&
+                     means(full->op, buffer);
+        if (same || fixed)
             add_before(s, p, full);
     }
 }
@@ -429,8 +439,8 @@ static bool releases(const tc_step *s, const tc_part *p, const tc_op *product)
         if (product->in[i]->type->kind != TC_SMEM)
             continue;
         struct place at = place_of(s, product->in[i]);
-        if (!at.known || (fixed && !at.moves) ||
-            (at.slot && tc_match_same_int(at.slot, slot)))
+        bool only = fixed && !at.moves && means(p->op, product->in[i]);
+        if (!at.known || only || (at.slot && tc_match_same_int(at.slot, slot)))
             return true;
     }
     return false;

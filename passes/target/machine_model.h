@@ -122,6 +122,9 @@ enum {
     TC_DEFERRED_ADD_RESERVE = 4096, /* .. and a ring of defer-atomic-adds */
     TC_RING_GAPS = 512,             /* between buffers aligned to 1024 */
     TC_SLOT_MBARRIERS = 2 * TC_MBARRIER_BYTES, /* full and empty */
+    /* Of a row, in a piece of a tile whose ring has one slot (split-loads):
+     * two panels of the widest swizzle, 8 products of 16 bits. */
+    TC_PIECE_BYTES = 256,
     /* A tile smaller than that is not worth two barriers. */
     TC_STAGED_MIN_BYTES = 1024,
     /* Buffers that keep memory of their own in a loop: each, and all. */

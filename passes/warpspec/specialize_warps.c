@@ -623,30 +623,43 @@ static bool may_act(const tc_func *f, const tc_target *target)
     return found;
 }
 
-tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
+bool tc_plan_rings(tc_warpspec *s, tc_func *f, tc_pass_env *env, bool say)
 {
     if (!may_act(f, env->target))
-        return TC_UNCHANGED;
-    tc_warpspec s = {.env = env,
-                     .f = f,
-                     .groups = tc_warpgroups(f->warps),
-                     .needed = {.arena = env->scratch},
-                     .moving = {.arena = env->scratch},
-                     .both = {.arena = env->scratch}};
-    tc_tma_candidate **end = &s.bulk;
-    find_loads(&s, f->body, &end);
-    say_loads(&s);
-    if (!is_worth_it(&s))
-        return TC_UNCHANGED;
-    find_rings(&s);
-    if (!tc_may_fit(&s))
-        leave_brief_loads(&s);
-    if (!take_tiles(&s, f->body) || !take_exits(&s))
-        return TC_UNCHANGED;
-    mark_needed(&s);
-    tc_find_channel(&s);
-    mark_moving(&s);
-    if (!tc_choose_slots(&s))
+        return false;
+    *s = (tc_warpspec){.env = env,
+                       .f = f,
+                       .groups = tc_warpgroups(f->warps),
+                       .needed = {.arena = env->scratch},
+                       .moving = {.arena = env->scratch},
+                       .both = {.arena = env->scratch}};
+    bool want_remarks = env->cx->want_remarks;
+    env->cx->want_remarks = want_remarks && say;
+    tc_tma_candidate **end = &s->bulk;
+    find_loads(s, f->body, &end);
+    if (say)
+        say_loads(s);
+    bool ok = is_worth_it(s);
+    if (ok) {
+        find_rings(s);
+        if (!tc_may_fit(s))
+            leave_brief_loads(s);
+        ok = take_tiles(s, f->body) && take_exits(s);
+    }
+    if (ok) {
+        mark_needed(s);
+        tc_find_channel(s);
+        mark_moving(s);
+        ok = tc_choose_slots(s);
+    }
+    env->cx->want_remarks = want_remarks;
+    return ok;
+}
+
+tc_change tc_pass_specialize_warps(tc_func *f, tc_pass_env *env)
+{
+    tc_warpspec s;
+    if (!tc_plan_rings(&s, f, env, true))
         return TC_UNCHANGED;
     specialize(&s);
     return TC_CHANGED;

@@ -85,6 +85,10 @@ typedef struct tc_warpspec {
     tc_op *roles;
 } tc_warpspec;
 
+/* Decides which loads become TMA loads, and their rings; changes nothing.
+ * False: there is nothing to specialize. say: with remarks. */
+bool tc_plan_rings(tc_warpspec *s, tc_func *f, tc_pass_env *env, bool say);
+
 /* ---- Rings (rings.c) ---- */
 
 /* Bytes of one slot. */
