@@ -8,6 +8,7 @@
  */
 #include "passes/layout/assign_layouts.h"
 
+#include "passes/analysis/tile_loop.h"
 #include "passes/target/machine_model.h"
 
 static const char pass[] = "assign-layouts";
@@ -335,6 +336,15 @@ static const tc_layout *store_layout(const tc_placing *s, const tc_class *c,
                : blocked(s, c->tile, v.axis, v.elements);
 }
 
+/* Does a loop go over tiles? Then operands of the next one are loaded while
+ * this one is stored; else the buffers of operands are free by then. */
+static bool is_within_tiles(const tc_op *op)
+{
+    while (op && !tc_is_tile_loop(op))
+        op = op->parent ? op->parent->op : NULL;
+    return op;
+}
+
 /* A store whose class moves short pieces of rows, where another layout would
  * move whole sectors of 32 bytes: that one is worth an exchange through shared
  * memory, out of loops. */
@@ -353,7 +363,7 @@ static void choose_store(tc_placing *s, const tc_op *op)
     unsigned best = run_bytes(own, v.axis, bytes);
     if (run >= TC_SECTOR_BYTES || best < 2 * run)
         return;
-    if (c->dot && tc_dot_is_group(c->dot) &&
+    if (c->dot && tc_dot_is_group(c->dot) && is_within_tiles(op) &&
         all + tc_dots_double_buffers(s) > s->target->shared_per_block) {
         tc_missed(s->cx, op->loc, pass,
                   "store: in pieces of %u bytes from the layout of its value: "
