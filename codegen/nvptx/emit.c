@@ -360,6 +360,24 @@ void tc_gen_wait_for_stream(tc_gen *g)
     LLVMPositionBuilderAtEnd(g->b, body);
 }
 
+/* The body's mbarriers from op on, and the tensor maps: they are of no kernel
+ * before this one. */
+static bool prepare(tc_gen *g, const tc_op *op)
+{
+    tc_gen_prefetch_maps(g, tc_gen_first_thread(g));
+    for (; op; op = op->next)
+        if (op->code == TC_MBARRIER_ALLOC && !tc_nvptx_mbarrier_alloc(g, op))
+            return false;
+    g->is_prepared = true;
+    return true;
+}
+
+static bool is_prepared(const tc_gen *g, const tc_op *op)
+{
+    return g->is_prepared && op->code == TC_MBARRIER_ALLOC &&
+           op->parent == g->f->body;
+}
+
 bool tc_nvptx_region(tc_gen *g, const tc_region *r)
 {
     tc_each_op (op, r) {
@@ -369,8 +387,13 @@ bool tc_nvptx_region(tc_gen *g, const tc_region *r)
         if (!emit)
             return tc_gen_error(g, op, "it should be gone before code is made");
         tc_gen_locate(g, op->loc);
-        if (op == g->waits_before && op->code != TC_WARP_GROUPS)
+        if (is_prepared(g, op))
+            continue;
+        if (op == g->waits_before && op->code != TC_WARP_GROUPS) {
+            if (!prepare(g, op))
+                return false;
             tc_gen_wait_for_stream(g);
+        }
         if (!emit(g, op) || g->failed ||
             !tc_code_size_take(&g->size, op, g->arena))
             return false;

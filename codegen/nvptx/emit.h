@@ -67,6 +67,7 @@ typedef struct tc_gen {
     LLVMValueRef ring;         /* ptr1: tc_profile_ring; NULL: none */
     const tc_op *waits_before; /* for the kernels before this one; NULL: not */
     bool roles_wait;           /* each for itself */
+    bool is_prepared;          /* mbarriers and maps, before that wait */
     unsigned nmaps;
     tc_tensor_map maps[TC_MAX_TENSOR_MAPS];
     LLVMValueRef map_params[TC_MAX_TENSOR_MAPS]; /* generic pointers */
@@ -275,6 +276,8 @@ bool tc_gen_start_copies(tc_gen *g, const tc_op *store,
                          const LLVMValueRef *window) TC_MUST_CHECK;
 /* The tensor maps that a kernel needs, into g->maps. False: reported. */
 bool tc_gen_find_maps(tc_gen *g) TC_MUST_CHECK;
+/* Where the condition holds; NULL: everywhere. */
+void tc_gen_prefetch_maps(tc_gen *g, LLVMValueRef condition);
 /* params.c: the function with its parameters and attributes; then, in its first
  * block, the values of the kernel's arguments. False: reported. */
 bool tc_gen_function(tc_gen *g) TC_MUST_CHECK;

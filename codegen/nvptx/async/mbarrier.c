@@ -28,8 +28,8 @@ LLVMValueRef tc_mbarrier_address(tc_gen *g, const tc_value *ring,
     return tc_shared_address(g, offset, immediate);
 }
 
-/* The fence: what comes from outside of the thread, such as TMA copies, finds
- * them initialised. */
+/* The fence, after the last of several: what comes from outside of the thread,
+ * such as TMA copies, finds them initialised. */
 bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
 {
     if (!check_target(g, op))
@@ -47,7 +47,8 @@ bool tc_nvptx_mbarrier_alloc(tc_gen *g, const tc_op *op)
                        "@$3 mbarrier.init.shared::cta.b64 [$0+$1+%u], "
                        "$2;\n",
                        i * TC_MBARRIER_BYTES);
-    tc_text_add(&text, "@$3 fence.mbarrier_init.release.cluster;");
+    if (!op->next || op->next->code != TC_MBARRIER_ALLOC)
+        tc_text_add(&text, "@$3 fence.mbarrier_init.release.cluster;");
     tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm), text.data,
                "r,n,n,b,~{memory}", 4, args);
     return true;

@@ -243,12 +243,16 @@ static void set_registers(tc_gen *g, const tc_op *op, bool consumer)
 }
 
 /* The first copies need not wait for their maps. */
-static void prefetch_maps(tc_gen *g)
+void tc_gen_prefetch_maps(tc_gen *g, LLVMValueRef condition)
 {
-    for (unsigned i = 0; i < g->nmaps; i++)
+    for (unsigned i = 0; i < g->nmaps; i++) {
+        LLVMValueRef args[] = {g->map_params[i], condition};
         tc_gen_asm(g, LLVMVoidTypeInContext(g->llvm),
-                   "prefetch.tensormap [$0];", "l,~{memory}", 1,
-                   &g->map_params[i]);
+                   condition ? "@$1 prefetch.tensormap [$0];"
+                             : "prefetch.tensormap [$0];",
+                   condition ? "l,b,~{memory}" : "l,~{memory}",
+                   condition ? 2 : 1, args);
+    }
 }
 
 /* Its warps count from the first one after the producer's. */
@@ -315,7 +319,8 @@ static bool emit_producer(tc_gen *g, const tc_op *op, LLVMBasicBlockRef senders,
         LLVMBuildICmp(g->b, LLVMIntEQ, g->warp, tc_gen_i32(g, g->f->warps), "");
     elect_in(g, first, tc_gen_block_new(g, "produce"), end);
     g->role = TC_ROLE_PRODUCER;
-    prefetch_maps(g);
+    if (!g->is_prepared)
+        tc_gen_prefetch_maps(g, NULL);
     if (g->roles_wait)
         tc_gen_wait_for_stream(g);
     if (!tc_nvptx_region(g, tc_producer(op)))
