@@ -9,6 +9,7 @@
 #include "ir/growth.h"
 #include "passes/order.h"
 #include "passes/reproducer.h"
+#include "passes/target/machine_model.h"
 
 #include <string.h>
 #include <time.h>
@@ -342,6 +343,7 @@ static bool run_pass(struct run *r, unsigned index)
     const tc_target *target = r->options->target;
     tc_pass_env env = {r->cx, &r->scratch, r->options,
                        target ? target : tc_target_get("cpu")};
+    r->cx->machine_sms = tc_machine(env.target)->multiprocessors;
     tc_pass_event event = {.pass = pass->name, .index = index};
     tell(r, event, r->options->print_before);
     const char *before =

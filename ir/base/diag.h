@@ -74,6 +74,8 @@ typedef struct tc_context {
     struct tc_intern *dims;
     struct tc_intern *layouts;
     const tc_type *scalars[32]; /* by tc_kind */
+    /* Multiprocessors of the target's machine model; 0: not known yet. */
+    unsigned machine_sms;
 
     tc_arena diag_arena; /* emptied by tc_diags_clear */
     tc_diag *diags, *last_diag;

@@ -7,7 +7,7 @@
  *         | smem<SIDExSIDE x type, #layout [, slots]>
  *   size := product {(+|-) product}    product := factor {(*|/) factor}
  *   factor := number | NAME | (size) | -factor
- *           | (cdiv|min|max|rem)(size, size) | pow2ceil(size)
+ *           | (cdiv|min|max|rem)(size, size) | pow2ceil(size) | machine_sms()
  * A side is a factor, or `?` in a tensor.
  */
 #include "ir/text/parse.h"
@@ -50,6 +50,14 @@ static bool parse_size_call(tc_parser *p, tc_dim_kind kind, const tc_dim **d)
     b = tc_dim_const(p->cx, 1);
     return (one || (tc_parser_expect(p, TC_TOKEN_COMMA) && parse_sum(p, &b))) &&
            tc_parser_expect(p, TC_TOKEN_RPAREN) && combine(p, kind, d, b);
+}
+
+static bool parse_sms(tc_parser *p, const tc_dim **d)
+{
+    p->at++;
+    *d = tc_dim_sms(p->cx);
+    return tc_parser_expect(p, TC_TOKEN_LPAREN) &&
+           tc_parser_expect(p, TC_TOKEN_RPAREN);
 }
 
 static bool parse_size_number(tc_parser *p, bool negative, const tc_dim **d)
@@ -118,6 +126,8 @@ static bool parse_atom(tc_parser *p, const tc_dim **d)
         if (tc_parser_is_call(p) &&
             tc_parser_is_word(p, size_functions[i].name))
             return parse_size_call(p, size_functions[i].kind, d);
+    if (tc_parser_is_call(p) && tc_parser_is_word(p, "machine_sms"))
+        return parse_sms(p, d);
     if (!tc_parser_param_of_kind(p, t, TC_PARAM_INT))
         return unknown_size(p);
     *d = tc_dim_param(p->cx, tc_parser_text(p, t));

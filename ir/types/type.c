@@ -302,6 +302,11 @@ const tc_dim *tc_dim_param(tc_context *cx, const char *name)
         cx, (tc_dim){.kind = TC_DIM_PARAM, .name = tc_string_get(cx, name)});
 }
 
+const tc_dim *tc_dim_sms(tc_context *cx)
+{
+    return get_dim(cx, (tc_dim){.kind = TC_DIM_SMS});
+}
+
 static int64_t floor_div(int64_t a, int64_t b)
 {
     if (b == 0)
@@ -373,6 +378,8 @@ const tc_dim *tc_dim_substitute(tc_context *cx, const tc_dim *d,
         int i = binding_of(b, d->name);
         return i >= 0 && b->dims[i] ? b->dims[i] : d;
     }
+    if (d->kind == TC_DIM_SMS)
+        return cx->machine_sms ? tc_dim_const(cx, cx->machine_sms) : d;
     return tc_dim_binary(cx, d->kind, tc_dim_substitute(cx, d->a, b),
                          tc_dim_substitute(cx, d->b, b));
 }
@@ -476,6 +483,8 @@ void tc_dim_print(tc_text *out, const tc_dim *d)
         tc_text_printf(out, "%lld", (long long)d->value);
     } else if (d->kind == TC_DIM_PARAM) {
         tc_text_add(out, d->name);
+    } else if (d->kind == TC_DIM_SMS) {
+        tc_text_add(out, "machine_sms()");
     } else {
         bool infix = dim_words[d->kind].infix;
         tc_text_printf(out, "%s(", infix ? "" : dim_words[d->kind].text);

@@ -77,7 +77,8 @@ typedef enum tc_dim_kind {
     TC_DIM_CDIV, /* rounds up; by 0 gives 0 */
     TC_DIM_MIN,
     TC_DIM_MAX,
-    TC_DIM_POW2CEIL /* the least power of two that is not below a; b is 1 */
+    TC_DIM_POW2CEIL, /* the least power of two that is not below a; b is 1 */
+    TC_DIM_SMS       /* multiprocessors of the machine model; no operands */
 } tc_dim_kind;
 
 struct tc_dim {
@@ -179,6 +180,7 @@ uint32_t tc_smem_bytes(const tc_type *smem);
 
 const tc_dim *tc_dim_const(tc_context *cx, int64_t value);
 const tc_dim *tc_dim_param(tc_context *cx, const char *name);
+const tc_dim *tc_dim_sms(tc_context *cx);
 /* Folds constants; the rules of the scalar ops hold (i64, wraps). */
 const tc_dim *tc_dim_binary(tc_context *cx, tc_dim_kind kind, const tc_dim *a,
                             const tc_dim *b);

@@ -203,7 +203,7 @@ static bool check_default(const tc_func *f, unsigned i)
     tc_func before = with_params_before(f, i);
     const char *problem = NULL;
     if (p->kind == TC_PARAM_INT && p->dim)
-        problem = tc_dim_problem(&before, p->dim);
+        problem = tc_default_problem(&before, p->dim);
     if (p->kind == TC_PARAM_TYPE && p->type)
         problem = tc_type_is_scalar(p->type) && p->type->kind != TC_PTR
                       ? tc_type_problem(&before, p->type)

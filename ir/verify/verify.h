@@ -45,6 +45,8 @@ const char *tc_type_problem(const tc_func *f, const tc_type *t);
 const tc_dim *tc_type_bad_side(const tc_func *f, const tc_type *t);
 /* The same for a size expression (not `?`). */
 const char *tc_dim_problem(const tc_func *f, const tc_dim *d);
+/* The same for the default of a compile-time parameter. */
+const char *tc_default_problem(const tc_func *f, const tc_dim *d);
 
 /* tune(..) of a kernel. */
 bool tc_verify_tune(const tc_func *f) TC_MUST_CHECK;

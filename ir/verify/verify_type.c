@@ -24,7 +24,9 @@ static const char *name_problem(const tc_func *f, const char *name,
                            kind == TC_PARAM_INT ? "int" : "type", f->name);
 }
 
-const char *tc_dim_problem(const tc_func *f, const tc_dim *d)
+/* In a default, or elsewhere. */
+static const char *size_problem(const tc_func *f, const tc_dim *d,
+                                bool is_default)
 {
     if (!d)
         return "a size is missing";
@@ -32,8 +34,23 @@ const char *tc_dim_problem(const tc_func *f, const tc_dim *d)
         return NULL;
     if (d->kind == TC_DIM_PARAM)
         return name_problem(f, d->name, TC_PARAM_INT);
-    const char *problem = tc_dim_problem(f, d->a);
-    return problem ? problem : tc_dim_problem(f, d->b);
+    if (d->kind == TC_DIM_SMS)
+        return is_default ? NULL
+                          : "machine_sms() may stand in the default of a "
+                            "compile-time parameter only: name one, `SMS: int "
+                            "= machine_sms()`";
+    const char *problem = size_problem(f, d->a, is_default);
+    return problem ? problem : size_problem(f, d->b, is_default);
+}
+
+const char *tc_dim_problem(const tc_func *f, const tc_dim *d)
+{
+    return size_problem(f, d, false);
+}
+
+const char *tc_default_problem(const tc_func *f, const tc_dim *d)
+{
+    return size_problem(f, d, true);
 }
 
 static const char *side_problem(const tc_func *f, const tc_type *t,

@@ -10,6 +10,7 @@
 #include "lib/program/plan.h"
 #include "passes/bind/fold_grid.h"
 #include "passes/persistent/split_k.h"
+#include "passes/target/machine_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +292,7 @@ bool tc_job_choose(tc_job *job, const tilec_compile_options *o,
                             "there is no target `%s`, expected auto or one of "
                             "%s",
                             name, tc_target_names(&job->cx->diag_arena));
+    job->cx->machine_sms = tc_machine(*target)->multiprocessors;
     *f = tc_job_find(job, o->kernel);
     return *f && tc_bind(job, *f, o, bound);
 }

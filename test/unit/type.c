@@ -204,6 +204,8 @@ START_TEST(test_text_of_sizes)
     ck_assert_str_eq(dim_text(binary(TC_DIM_DIV, M, N)), "(M / N)");
     ck_assert_str_eq(dim_text(binary(TC_DIM_POW2CEIL, N, number(1))),
                      "pow2ceil(N)");
+    ck_assert_str_eq(dim_text(binary(TC_DIM_MUL, tc_dim_sms(cx), N)),
+                     "(machine_sms() * N)");
     ck_assert_str_eq(dim_text(number(INT64_MIN)), "-9223372036854775808");
     ck_assert_str_eq(dim_text(NULL), "?");
 }
