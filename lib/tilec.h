@@ -329,6 +329,10 @@ typedef struct tilec_compile_options {
      * *text from malloc, which the library frees; 0: it cannot be read. NULL:
      * there are no such files. It gets `user`. */
     int (*read_source)(void *user, const char *file, char **text);
+    /* Launches give a workspace (tilec_kernel_workspace): where the library
+     * chooses the sides of tiles, CTAs may share a tile (split(auto), section
+     * 11 of ir/LANGUAGE.md), and then the kernel is a plan. */
+    int may_split;
 } tilec_compile_options;
 
 /* Compiles one kernel of the given texts. Functions `@name` that they mention
@@ -337,7 +341,8 @@ typedef struct tilec_compile_options {
  *
  * An embedded kernel (one source, without a text) takes what the options leave
  * open of tile sizes, warps and stages from the tuned configurations, by
- * target, data type and sizes of the examples. */
+ * target, data type and sizes of the examples. Any other kernel takes sides of
+ * tiles (`BM: block`) by the cost model, for tensors of those sizes. */
 TILEC_API tilec_status tilec_compile(tilec_context *cx,
                                      const tilec_source *sources,
                                      size_t nsources,

@@ -55,7 +55,7 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
     const tc_target *target = name ? tc_target_get(name) : q->target;
     int64_t d = number(entry, "d"), dv = number(entry, "dv"),
             v_contig_dim = number(entry, "v_contig_dim"),
-            above = number(entry, "d_above"), rows = number(entry, "rows");
+            above = number(entry, "d_above");
     if (!target || (target->cpu == NULL) != (q->target->cpu == NULL))
         return false;
     bool runs = target->exact ? target == q->target
@@ -68,13 +68,12 @@ static bool fits(const cJSON *entry, const tc_config_query *q)
            (!v_contig_dim || v_contig_dim == q->v_contig_dim) &&
            (!number(entry, "exact") || q->exact) &&
            (!number(entry, "dropout") || q->dropout) &&
-           (!number(entry, "few") || q->few) &&
-           (!rows || (q->rows && rows >= q->rows)) && (!d || d >= q->d) &&
+           (!number(entry, "few") || q->few) && (!d || d >= q->d) &&
            (!above || q->d > above) && (!dv || dv >= q->dv) &&
            number(entry, "length") <= q->length;
 }
 
-enum { NFIELDS = 12 };
+enum { NFIELDS = 11 };
 
 /* How well an entry that fits does; the larger the better, field by field. */
 typedef struct score {
@@ -85,16 +84,14 @@ static score score_of(const cJSON *entry, const tc_config_query *q)
 {
     const char *name = text(entry, "target");
     const tc_target *t = name ? tc_target_get(name) : NULL;
-    int64_t d = number(entry, "d"), dv = number(entry, "dv"),
-            rows = number(entry, "rows");
+    int64_t d = number(entry, "d"), dv = number(entry, "dv");
     return (score){
         {t ? (int64_t)(200 * t->major + 2 * t->minor + t->exact) : -1,
          number(entry, "exact") != 0, text(entry, "dtype") != NULL,
          number(entry, "v_contig_dim") != 0, d ? -d : INT64_MIN,
-         dv ? -dv : INT64_MIN, rows ? -rows : INT64_MIN,
-         number(entry, "dropout") != 0, number(entry, "few") != 0,
-         closeness_of_mask(entry, q), closeness_of_score(entry, q),
-         number(entry, "length")}};
+         dv ? -dv : INT64_MIN, number(entry, "dropout") != 0,
+         number(entry, "few") != 0, closeness_of_mask(entry, q),
+         closeness_of_score(entry, q), number(entry, "length")}};
 }
 
 static bool is_better(score a, score b)

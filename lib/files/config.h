@@ -12,17 +12,17 @@
  *
  * A query fits an entry whose target it can run, whose data type and
  * v_contig_dim (the dim that v is contiguous in) are its own, whose d and dv
- * are not below its own, whose "d_above" is (a head dim that the query's
- * exceeds), and whose "rows" are not below those of its first tensor; fields
- * that are missing fit all, "exact": 1 only those that want exact sums,
- * "dropout": 1 only those that drop weights, "few": 1 only short ones with few
- * blocks (tc_attention_has_few_blocks). Of those the best: the nearest target,
- * then exact sums, then the data type and the dim that are named, then the
- * smallest d and dv, then the fewest rows, then dropout, then few, then the
- * mask class ("none"; "masked", and of those "window", "causal", and "listed"
- * where lists say which blocks are visited), then that of the score function
+ * are not below its own, and whose "d_above" is (a head dim that the query's
+ * exceeds); fields that are missing fit all, "exact": 1 only those that want
+ * exact sums, "dropout": 1 only those that drop weights, "few": 1 only short
+ * ones with few blocks (tc_attention_has_few_blocks). Of those the best: the
+ * nearest target, then exact sums, then the data type and the dim that are
+ * named, then the smallest d and dv, then dropout, then few, then the mask
+ * class ("none"; "masked", and of those "window", "causal", and "listed" where
+ * lists say which blocks are visited), then that of the score function
  * ("score": "none"; "scored", and of those "linear" and "nonlinear"), then the
- * nearest length not above its own.
+ * nearest length not above its own. Block parameters that "use" leaves out are
+ * chosen by the cost model.
  *
  * After that each entry of "also" that fits the query, and the work that only
  * the chosen tiles determine, adds what it uses (tc_config_add). Its further
@@ -50,7 +50,6 @@ typedef struct tc_config_query {
     const char *score;    /* "none", or see mod_slope.h */
     bool dropout;         /* weights are dropped */
     bool few;             /* short, with few blocks for the multiprocessors */
-    int64_t rows;         /* of the first tensor, a matrix; 0: not known */
 } tc_config_query;
 
 enum { TC_CONFIG_BINDINGS = 8 };

@@ -9,8 +9,9 @@
  * is as if options gave the entry of kernels/configs/matmul.json for the
  * target. A plan gets the entry of the attention kernel that it launches.
  *
- * Any other kernel gets sides for its block parameters, `BM: block = 128`, and
- * warps that suit them, by the cost model (passes/schedule/choose_blocks.h).
+ * Block parameters, `BM: block = 128`, that this leaves open (of any kernel)
+ * get sides, and the kernel warps that suit them, by the cost model
+ * (passes/schedule/choose_blocks.h).
  */
 #include "lib/files/config.h"
 #include "lib/mods/mod_slope.h"
@@ -18,6 +19,7 @@
 #include "lib/program/compile.h"
 #include "lib/program/plan.h"
 #include "passes/analysis/substitute.h"
+#include "passes/persistent/split_k.h"
 #include "passes/schedule/choose_blocks.h"
 
 #include <stdlib.h>
@@ -48,17 +50,6 @@ static int64_t largest_side(const tilec_compile_options *o)
             n = t->shape[d] > n ? t->shape[d] : n;
     }
     return n;
-}
-
-/* Of the first tensor, if it is a matrix; 0: not known. */
-static int64_t first_rows(const tilec_compile_options *o)
-{
-    for (size_t i = 0; i < o->nexamples; i++) {
-        const DLTensor *t = o->examples[i].tensor;
-        if (o->examples[i].kind == TILEC_ARG_TENSOR && t && t->shape)
-            return t->ndim == 2 ? t->shape[0] : 0;
-    }
-    return 0;
 }
 
 /* The class of the mask that is bound, "@causal". */
@@ -95,8 +86,7 @@ static tc_config_query query_of(const tc_job *job, const tc_target *target,
         .mask = mask_class(job->module, mask),
         .score = score_class(job, score),
         .dropout = dropout && strcmp(dropout, "@keep_all") != 0,
-        .length = largest_side(&r->options),
-        .rows = first_rows(&r->options)};
+        .length = largest_side(&r->options)};
 }
 
 static bool is_given(const tilec_compile_options *o, const char *name)
@@ -202,22 +192,64 @@ static int index_of(const tc_func *f, const char *name)
     return -1;
 }
 
-/* What was given or follows from the examples. Values that cannot be read are
- * left for bind-params to report. */
+/* Values that cannot be read are left for bind-params to report. */
+static void add_known(tc_context *cx, const tc_func *f, const char *name,
+                      const char *value, tc_bindings *known)
+{
+    int at = index_of(f, name);
+    tc_kind kind = tc_kind_parse(value, strlen(value));
+    if (at >= 0 && f->params[at].kind == TC_PARAM_INT)
+        known->dims[at] = tc_dim_const(cx, strtoll(value, NULL, 0));
+    else if (at >= 0 && kind != TC_KIND_COUNT)
+        known->types[at] = tc_type_scalar(cx, kind);
+}
+
+/* What was given, follows from the examples, or is of the configuration. */
 static tc_bindings known_of(tc_context *cx, const tc_func *f,
+                            const tilec_compile_options *o,
                             const tc_bound *bound)
 {
     tc_bindings known = tc_bindings_of(&cx->arena, f);
-    for (unsigned i = 0; i < bound->ngiven; i++) {
-        const char *value = bound->given[i].value;
-        int at = index_of(f, bound->given[i].name);
-        tc_kind kind = tc_kind_parse(value, strlen(value));
-        if (at >= 0 && f->params[at].kind == TC_PARAM_INT)
-            known.dims[at] = tc_dim_const(cx, strtoll(value, NULL, 0));
-        else if (at >= 0 && kind != TC_KIND_COUNT)
-            known.types[at] = tc_type_scalar(cx, kind);
-    }
+    for (unsigned i = 0; i < bound->ngiven; i++)
+        add_known(cx, f, bound->given[i].name, bound->given[i].value, &known);
+    for (size_t i = 0; i < o->nbindings; i++)
+        add_known(cx, f, o->bindings[i].name, o->bindings[i].value, &known);
     return known;
+}
+
+/* The dims of each argument of the kernel that an example is for. */
+static const int64_t *const *sizes_of(tc_arena *a, const tc_func *f,
+                                      const tilec_compile_options *o)
+{
+    const tc_region *body = f->body;
+    const int64_t **sizes = tc_arena_array(a, const int64_t *, body->nargs);
+    for (size_t i = 0; i < o->nexamples; i++) {
+        const tilec_argument *e = &o->examples[i];
+        for (unsigned k = 0; k < body->nargs; k++)
+            if (e->kind == TILEC_ARG_TENSOR && e->tensor &&
+                body->args[k]->type->kind == TC_TENSOR &&
+                (e->name ? strcmp(body->args[k]->name, e->name) == 0 : i == k))
+                sizes[k] = e->tensor->shape;
+    }
+    return sizes;
+}
+
+static const char split_name[] = "kernel.split";
+
+/* May the choice be that CTAs share a tile? If a number of them is asked for,
+ * or the launches have no workspace, it is not one of these sides. */
+static bool may_split(tc_arena *a, const tc_func *f,
+                      const tilec_compile_options *o, const tc_bound *bound)
+{
+    tc_binding *b = tc_arena_array(a, tc_binding, bound->ngiven + 1);
+    bool may = f->split ? f->split == TC_SPLIT_AUTO : o->may_split;
+    for (size_t i = 0; i < o->nbindings; i++)
+        if (strcmp(o->bindings[i].name, split_name) == 0)
+            may = strcmp(o->bindings[i].value, "auto") == 0;
+    for (unsigned i = 0; i < bound->ngiven; i++)
+        b[i] = bound->given[i];
+    b[bound->ngiven] = (tc_binding){split_name, "auto"};
+    return may && tc_splits(f, b, bound->ngiven + 1);
 }
 
 /* Gives the free block parameters values, and the kernel its warps. */
@@ -227,13 +259,17 @@ static void choose_blocks(tc_job *job, const tc_target *target,
     tc_context *cx = job->cx;
     tc_request *r = job->request;
     tilec_compile_options *o = &r->options;
-    tc_bindings known = known_of(cx, f, bound);
+    tc_bindings known = known_of(cx, f, o, bound);
     tc_blocks blocks;
-    if (o->warps || !tc_has_free_blocks(f, &known) ||
-        !tc_choose_blocks(f, target, &known, largest_side(o), &cx->arena,
-                          &blocks))
+    if (o->warps || !tc_has_free_blocks(f, &known))
+        return;
+    tc_blocks_launch launch = {largest_side(o), sizes_of(&cx->arena, f, o),
+                               may_split(&cx->arena, f, o, bound)};
+    if (!tc_choose_blocks(f, target, &known, &launch, &cx->arena, &blocks))
         return;
     tc_config c = {.warps = blocks.warps};
+    if (blocks.pieces > 1)
+        c.bindings[c.nbindings++] = (tilec_binding){split_name, "auto"};
     for (unsigned i = 0; i < f->nparams; i++)
         if (f->params[i].is_block && !known.dims[i] &&
             c.nbindings < TC_CONFIG_BINDINGS)
@@ -263,7 +299,7 @@ bool tc_request_configure(tc_job *job)
         configure_plan(job, f, &query, &bound);
     else if (is_embedded && tc_config_find(&job->cx->arena, &query, &config))
         apply(&job->cx->arena, &r->options, &config);
-    else if (!f->is_plan)
+    if (!f->is_plan)
         choose_blocks(job, target, f, &bound);
     return true;
 }

@@ -5,6 +5,7 @@
 #include "passes/analysis/match.h"
 #include "passes/analysis/substitute.h"
 #include "passes/schedule/cost.h"
+#include "passes/schedule/sum_blocks.h"
 
 #include <string.h>
 
@@ -12,15 +13,17 @@ enum { MOST_BLOCKS = 4 };
 
 /* Sides that products of warp groups can have. Others, as 80 and 112, take
  * longer than the model says. */
-static const int64_t sides[] = {32, 48, 64, 96, 128, 192};
-enum { NSIDES = sizeof sides / sizeof *sides };
+static const int64_t sides[] = {32, 48, 64, 96, 128, 192, 0};
+/* Those of sums. */
+static const int64_t sum_sides[] = {8, 16, 32, 64, 96, 128, 160, 192, 256, 0};
 
 typedef struct search {
     const tc_func *kernel;
     const tc_target *target;
     const tc_bindings *known;
     tc_context *cx;
-    int64_t length;
+    const tc_blocks_launch *launch;
+    const tc_op *sums;     /* the loop, if it makes sums only */
     const tc_region *step; /* the body of the loop with the products */
     tc_bindings values;
     unsigned nfree, free[MOST_BLOCKS];
@@ -224,7 +227,7 @@ static bool depends_on_program(const search *s, const tc_value *v)
 
 static int64_t length_of(const search *s)
 {
-    return s->length ? s->length : TC_BLOCKS_LENGTH;
+    return s->launch->length ? s->launch->length : TC_BLOCKS_LENGTH;
 }
 
 /* How much more than there is whole steps of n take. */
@@ -279,17 +282,42 @@ static void set_defaults(search *s)
     }
 }
 
-static void try_candidate(search *s)
+/* False: it does not fit. */
+static bool cost_of_sums(const search *s, double *cycles, tc_blocks *b)
 {
-    set_defaults(s);
+    tc_sum_candidate c = {s->kernel, s->sums, s->target, &s->values, s->launch};
+    tc_sum_cost cost;
+    if (!tc_sum_cost_of(&c, &cost))
+        return false;
+    *cycles = (double)cost.cycles;
+    b->warps = cost.warps;
+    b->pieces = cost.pieces;
+    return true;
+}
+
+static bool cost_of(const search *s, double *cost, tc_blocks *b)
+{
+    if (s->sums)
+        return cost_of_sums(s, cost, b);
     need n = need_of(s);
     if (!fits(s, &n))
-        return;
-    double c = cycles(s, &n);
-    if (s->best != 0 && c >= s->best)
+        return false;
+    *cost = cycles(s, &n);
+    b->warps = warps_of(&n);
+    b->pieces = 1;
+    return true;
+}
+
+static void try_candidate(search *s)
+{
+    tc_blocks b;
+    double c;
+    set_defaults(s);
+    if (!cost_of(s, &c, &b) || (s->best != 0 && c >= s->best))
         return;
     s->best = c;
-    s->out->warps = warps_of(&n);
+    s->out->warps = b.warps;
+    s->out->pieces = b.pieces;
     memcpy(s->out->values.dims, s->values.dims,
            s->values.n * sizeof *s->values.dims);
 }
@@ -300,8 +328,8 @@ static void try_all(search *s, unsigned at)
         try_candidate(s);
         return;
     }
-    for (unsigned i = 0; i < NSIDES; i++) {
-        s->values.dims[s->free[at]] = tc_dim_const(s->cx, sides[i]);
+    for (const int64_t *side = s->sums ? sum_sides : sides; *side; side++) {
+        s->values.dims[s->free[at]] = tc_dim_const(s->cx, *side);
         try_all(s, at + 1);
     }
 }
@@ -322,14 +350,15 @@ bool tc_has_free_blocks(const tc_func *kernel, const tc_bindings *known)
 }
 
 bool tc_choose_blocks(const tc_func *kernel, const tc_target *target,
-                      const tc_bindings *known, int64_t length,
+                      const tc_bindings *known, const tc_blocks_launch *launch,
                       tc_arena *scratch, tc_blocks *out)
 {
     search s = {.kernel = kernel,
                 .target = target,
                 .known = known,
                 .cx = kernel->module->cx,
-                .length = length,
+                .launch = launch,
+                .sums = target->wgmma ? tc_sum_loop(kernel) : NULL,
                 .step = target->wgmma ? find_step(kernel->body) : NULL,
                 .values = tc_bindings_of(scratch, kernel),
                 .out = out};

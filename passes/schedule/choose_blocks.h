@@ -18,6 +18,10 @@
  *
  * Rows and columns of last programs and steps that are there for nothing count.
  *
+ * A kernel whose products are sums only (sum_blocks.h), such as a product of
+ * matrices, takes the sides with the fewest cycles of a launch with tensors of
+ * the examples' sizes.
+ *
  * Test: test/ir/schedule/blocks.tile, test/unit/blocks.c.
  */
 #ifndef TC_CHOOSE_BLOCKS_H
@@ -28,14 +32,23 @@
 typedef struct tc_blocks {
     tc_bindings values; /* of all int parameters */
     unsigned warps;
+    int64_t pieces; /* CTAs that share a tile; more than 1: by split-k */
 } tc_blocks;
+
+/* What is known of launches. */
+typedef struct tc_blocks_launch {
+    int64_t length; /* of rows and columns, 0 if not known */
+    /* Of each argument of the kernel its dims; NULL, all or one: not known. */
+    const int64_t *const *sizes;
+    bool may_split;
+} tc_blocks_launch;
 
 /* Has the kernel a block parameter without a value in `known`? */
 bool tc_has_free_blocks(const tc_func *kernel, const tc_bindings *known);
-/* length: of rows and columns, 0 if not known. False: the kernel has
- * no such loop, or no candidate fits; the defaults stay. */
+/* False: the kernel has no such loop, or no candidate fits; the defaults stay.
+ */
 bool tc_choose_blocks(const tc_func *kernel, const tc_target *target,
-                      const tc_bindings *known, int64_t length,
+                      const tc_bindings *known, const tc_blocks_launch *launch,
                       tc_arena *scratch, tc_blocks *out);
 
 #endif

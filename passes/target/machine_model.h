@@ -185,23 +185,34 @@ enum {
     TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
-    /* split_k_pieces.c, estimates. Of an SM in a cycle: bytes from memory if
-     * all SMs load, from the L2 cache, sums that are stored, and that the next
-     * kernel adds. Cycles of that kernel with its launch, and of a CTA before
-     * and after its loop. What a step takes more if a CTA is alone on its SM;
-     * instructions for an element's conversion from int; cycles of elementwise
-     * ops, alone and not, as percent of their lanes' share. */
+    /* launch_cost.c, fitted to 640 times of matmul (claim matmul-tiles). Of an
+     * SM in a cycle: bytes of rings that come from memory if all SMs load, and
+     * that come at all, of sums that are stored, and that the next kernel adds.
+     * Cycles of that kernel, and of a CTA before and after its loop; of a step of wgmma
+     * at least, and of one of mma with each 16 of its depth. What a product
+     * takes more if a CTA is alone on its SM, and what sharing a tile must
+     * gain, percent. The most bytes of a right operand of mma in a step. */
+    TC_RING_MEMORY_BYTES_PER_CYCLE = 17,
+    TC_RING_BYTES_PER_CYCLE = 58,
+    TC_STORE_BYTES_PER_CYCLE = 7,
+    TC_MERGE_BYTES_PER_CYCLE = 7,
+    TC_MERGE_CYCLES = 700,
+    TC_ROUND_CYCLES = 2300,
+    TC_WGMMA_STEP_CYCLES = 250,
+    TC_MMA_STEP_CYCLES = 350,
+    TC_MMA_CYCLES = 32,
+    TC_ALONE_PERCENT = 125,
+    TC_SPLIT_GAIN_PERCENT = 5,
+    TC_MMA_STEP_BYTES = 16384,
+    /* Bytes from memory, and from the L2 cache. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,
     TC_L2_BYTES_PER_CYCLE = 50,
     /* From the issue of a TMA load of what is in L2 to its mbarrier; the same
      * where all SMs load as fast as they can (claim busy-slots). */
     TC_COPY_LATENCY_CYCLES = 700,
     TC_BUSY_LATENCY_CYCLES = 2750,
-    TC_STORE_BYTES_PER_CYCLE = 20,
-    TC_MERGE_BYTES_PER_CYCLE = 12,
-    TC_MERGE_CYCLES = 4000,
-    TC_ROUND_CYCLES = 3000,
-    TC_ALONE_PERCENT = 125,
+    /* Instructions for an element's conversion from int; cycles of elementwise
+     * ops, alone and not, as percent of their lanes' share. */
     TC_INT_CAST_INSTRUCTIONS = 4,
     TC_LANES_ALONE_PERCENT = 110,
     TC_LANES_PERCENT = 150,

@@ -275,9 +275,11 @@ END_TEST
  * says. */
 START_TEST(an_embedded_kernel_is_configured)
 {
-    int64_t shape[2] = {500, 500};
+    int64_t shape[2] = {4096, 4096}, square[2] = {4096, 4096};
     DLTensor t = {.ndim = 2, .dtype = {kDLBfloat, 16, 1}, .shape = shape};
-    tilec_argument examples[] = {tilec_tensor("a", &t), tilec_tensor("b", &t),
+    DLTensor b = t;
+    b.shape = square;
+    tilec_argument examples[] = {tilec_tensor("a", &t), tilec_tensor("b", &b),
                                  tilec_tensor("c", &t)};
     tilec_binding own[] = {{"BN", "32"}};
     tilec_context_options co = {.size = sizeof co, .cache_folder = ""};
@@ -292,9 +294,8 @@ START_TEST(an_embedded_kernel_is_configured)
                          .target = tc_target_get("sm_80"),
                          .dtype = "bf16",
                          .mask = "none",
-                         .length = 500,
-                         .score = "none",
-                         .rows = 500};
+                         .length = 4096,
+                         .score = "none"};
     tilec_source source = tilec_text("matmul", NULL, 0);
     tilec_resources taken = TILEC_INIT(tilec_resources);
     tilec_context *tilec;
@@ -325,7 +326,7 @@ START_TEST(an_embedded_kernel_is_configured)
     ck_assert_int_eq(tilec_compile(tilec, &source, 1, &o, &k), TILEC_OK);
     ck_assert_str_eq(tilec_kernel_binding(k, "BM"), "64");
     tilec_kernel_free(k);
-    /* Few rows: those of the first tensor. */
+    /* By the cost model, with tiles for few rows. */
     source.text = NULL;
     o.target = "sm_90a";
     o.nbindings = 0;
@@ -363,33 +364,6 @@ START_TEST(a_data_type_that_is_named_comes_before_dims)
     q.dtype = "bf16";
     ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
     ck_assert_str_eq(c.bindings[0].value, "1");
-}
-END_TEST
-
-static const char *tiles_of_rows(int64_t n)
-{
-    static const char text[] = "{\"configs\": [{\"use\": {\"BM\": 128}},"
-                               "{\"rows\": 64, \"use\": {\"BM\": 64}},"
-                               "{\"rows\": 16, \"use\": {\"BM\": 16}}]}";
-    tc_config_query q = {.kernel = "k",
-                         .target = tc_target_get("sm_80"),
-                         .dtype = "bf16",
-                         .mask = "none",
-                         .score = "none",
-                         .rows = n};
-    tc_config c;
-    ck_assert(tc_config_find_in(&cx->arena, text, strlen(text), &q, &c));
-    return c.bindings[0].value;
-}
-
-START_TEST(few_rows_have_tiles_of_their_own)
-{
-    ck_assert_str_eq(tiles_of_rows(1), "16");
-    ck_assert_str_eq(tiles_of_rows(16), "16");
-    ck_assert_str_eq(tiles_of_rows(17), "64");
-    ck_assert_str_eq(tiles_of_rows(64), "64");
-    ck_assert_str_eq(tiles_of_rows(65), "128");
-    ck_assert_str_eq(tiles_of_rows(0), "128"); /* not known */
 }
 END_TEST
 
@@ -590,7 +564,6 @@ int main(void)
     tcase_add_test(t, an_embedded_kernel_is_configured);
     tcase_add_test(t, no_memory_for_configurations);
     tcase_add_test(t, a_data_type_that_is_named_comes_before_dims);
-    tcase_add_test(t, few_rows_have_tiles_of_their_own);
     tcase_add_test(t, entries_of_also_add_what_they_use);
     tcase_add_test(t, entries_of_also_know_split_heads);
     tcase_add_test(t, entries_of_also_bind);

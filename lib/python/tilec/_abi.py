@@ -101,7 +101,7 @@ class tilec_compile_options(C.Structure):
                 ("ptxas_level", C.c_uint), ("no_load", C.c_int),
                 ("no_cache", C.c_int), ("tiles", C.c_int),
                 ("float32_precision", C.c_char_p), ("enforce", C.c_int),
-                ("read_source", READ_SOURCE)]
+                ("read_source", READ_SOURCE), ("may_split", C.c_int)]
 
 
 class tilec_parameter(C.Structure):

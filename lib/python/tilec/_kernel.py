@@ -415,7 +415,7 @@ def compile(text: str, *, name: typing.Optional[str] = None,
         enforce=_texts.enforce_of(enforce), ptxas_level=ptxas_level,
         tiles=_TILES.index(tiles),
         float32_precision=encoded(precision, "precision") if precision else
-        None, read_source=_context.read_source)
+        None, read_source=_context.read_source, may_split=1)
     handle = C.c_void_p()
     with _context.context() as cx, _context.on_device(a.device or (1, 0)):
         status = _abi.lib.tilec_compile(cx, C.byref(source), C.c_size_t(1),
