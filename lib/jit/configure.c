@@ -264,7 +264,8 @@ static void choose_blocks(tc_job *job, const tc_target *target,
     if (o->warps || !tc_has_free_blocks(f, &known))
         return;
     tc_blocks_launch launch = {largest_side(o), sizes_of(&cx->arena, f, o),
-                               may_split(&cx->arena, f, o, bound)};
+                               !r->linked &&
+                                   may_split(&cx->arena, f, o, bound)};
     if (!tc_choose_blocks(f, target, &known, &launch, &cx->arena, &blocks))
         return;
     tc_config c = {.warps = blocks.warps};

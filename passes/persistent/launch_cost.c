@@ -7,10 +7,11 @@
  *   rounds  = ctas / (SMs resident)
  *   loops   = rounds (steps / p) max(latency, filled work)
  *   memory  = bytes of the loop's tensors, at the memory's rate
- *   cycles  = max(loops, memory) + rounds TC_ROUND_CYCLES + ctas
+ *   cycles  = max(loops, memory) + min(loops, memory) / TC_HIDDEN_DIVISOR
+ *             + rounds (TC_ROUND_CYCLES + store) + ctas
  *
- * with all quotients rounded up, and for p > 1 the time that the sums take to
- * be written, and the next kernel to add them. `latency` is a step of a CTA
+ * with all quotients rounded up, and for p > 1 the time that the next kernel
+ * takes to add the sums. `latency` is a step of a CTA
  * that has an SM alone, `work` the part of it in which the SM can do nothing
  * else. A cycle for each CTA lets fewer of them win.
  */
@@ -26,6 +27,7 @@ const int64_t tc_launch_pieces[] = {1, 2, 3, 4, 6, 8, 0};
 typedef struct step_work {
     int64_t loads;           /* bytes */
     int64_t filled;          /* with the rest of lines */
+    int64_t reads;           /* of shared memory by products, bytes */
     int64_t products, lanes; /* cycles */
     int64_t chain;           /* instructions mma, each waits for the last one */
 } step_work;
@@ -42,6 +44,13 @@ static const tc_type *type_of(const reader *r, const tc_value *v)
     return r->values ? tc_type_substitute(r->cx, v->type, r->values) : v->type;
 }
 
+bool tc_is_copied_operand(const tc_value *v)
+{
+    while (v->def && (v->def->code == TC_TRANS || v->def->code == TC_RESHAPE))
+        v = v->def->in[0];
+    return v->def && v->def->code == TC_LOAD;
+}
+
 static void add_dot(reader *r, const tc_op *dot)
 {
     enum { DEPTH_BYTES = 32 }; /* of an instruction */
@@ -49,8 +58,15 @@ static void add_dot(reader *r, const tc_op *dot)
     int64_t depth = tc_dim_value(a->dims[a->rank - 1]) * tc_type_bytes(a->elem);
     r->work.products +=
         tc_type_count(sum) * depth / 2 / r->target->products_per_cycle;
-    if (tc_dim_value(sum->dims[sum->rank - 2]) < TC_WARPGROUP_ROWS)
+    int64_t rows = tc_dim_value(sum->dims[sum->rank - 2]);
+    int64_t columns = tc_dim_value(sum->dims[sum->rank - 1]);
+    if (rows < TC_WARPGROUP_ROWS)
         r->work.chain += depth / DEPTH_BYTES;
+    else
+        r->work.reads +=
+            rows / TC_WARPGROUP_ROWS * depth *
+            (columns +
+             (tc_is_copied_operand(dot->in[0]) ? TC_WARPGROUP_ROWS : 0));
 }
 
 static int64_t tile_bytes(const reader *r, const tc_value *v)
@@ -72,21 +88,28 @@ static void add_load(reader *r, const tc_value *v)
         row > LINE ? n / row * ((row + LINE - 1) / LINE * LINE) : n;
 }
 
+static bool has_floats(const reader *r, const tc_value *v)
+{
+    const tc_type *t = type_of(r, v);
+    return t->kind == TC_TILE && t->elem->kind <= TC_LAST_SCALAR &&
+           tc_scalar_infos[t->elem->kind].is_float;
+}
+
 /* Instructions for each element of an elementwise op. */
-static int64_t instructions(const tc_op *op)
+static int64_t instructions(const reader *r, const tc_op *op)
 {
     if (!op->nout || op->out[0]->type->kind != TC_TILE ||
         !tc_op_has(op, TC_ELEMENTWISE))
         return 0;
-    bool widens = op->code == TC_CAST && tc_has_int_lanes(op->in[0]) &&
-                  tc_has_float_lanes(op->out[0]);
+    bool widens = op->code == TC_CAST && !has_floats(r, op->in[0]) &&
+                  has_floats(r, op->out[0]);
     return widens ? TC_INT_CAST_INSTRUCTIONS : 1;
 }
 
 static void add_step(reader *r, const tc_region *step)
 {
     tc_each_op (op, step) {
-        int64_t n = instructions(op);
+        int64_t n = instructions(r, op);
         for (unsigned i = 0; i < op->nregions; i++)
             add_step(r, op->regions[i]);
         if (op->code == TC_LOAD)
@@ -124,10 +147,14 @@ tc_launch_cost tc_launch_cost_of(const tc_target *target, const tc_func *kernel,
     add_step(&r, loop->regions[0]);
     step_work w = r.work;
     warps = tc_expected_warps(warps, sums);
-    int64_t math = larger(w.products, w.lanes * TC_LANES_PERCENT / 100);
+    /* Other ops take turns with products, but for a part of their time. */
+    int64_t shared = w.lanes / 4;
+    int64_t math =
+        larger(w.products + shared, w.lanes * TC_LANES_PERCENT / 100);
     int64_t alone =
-        larger(least_latency(&w), w.products * TC_ALONE_PERCENT / 100);
-    int64_t fill = w.filled / TC_RING_BYTES_PER_CYCLE;
+        larger(least_latency(&w), w.products * TC_ALONE_PERCENT / 100 + shared);
+    int64_t fill = larger(w.filled / TC_RING_BYTES_PER_CYCLE,
+                          (w.filled + w.reads) / TC_SHARED_BYTES_PER_CYCLE);
     return (tc_launch_cost){
         .latency = larger(alone, fill),
         .work = larger(math, fill),
@@ -149,13 +176,17 @@ static tc_value *as_op(tc_builder *b, tc_count c)
     return c.op ? c.op : tc_build_i64(b, c.n);
 }
 
+/* Saturates: nobody launches so much. */
 static int64_t fold(tc_opcode code, int64_t x, int64_t y)
 {
-    return code == TC_ADD   ? x + y
-           : code == TC_MUL ? x * y
-           : code == TC_DIV ? x / y
-           : code == TC_MIN ? (x < y ? x : y)
-                            : larger(x, y);
+    static const int64_t most = INT64_MAX / 4;
+    int64_t n = code == TC_DIV   ? x / y
+                : code == TC_MIN ? (x < y ? x : y)
+                                 : larger(x, y);
+    bool overflows = code == TC_ADD   ? __builtin_add_overflow(x, y, &n)
+                     : code == TC_MUL ? __builtin_mul_overflow(x, y, &n)
+                                      : false;
+    return overflows || n > most ? most : n;
 }
 
 static tc_count calculate(tc_builder *b, tc_opcode code, tc_count x, tc_count y)
@@ -189,7 +220,9 @@ static tc_count cycles_of_loops(tc_builder *b, const tc_launch_cost *c,
     loops = calculate(b, TC_MUL, loops, rounds);
     tc_count memory =
         quotient(b, l->bytes, c->sms * TC_RING_MEMORY_BYTES_PER_CYCLE);
-    return calculate(b, TC_MAX, loops, memory);
+    tc_count hidden = calculate(b, TC_MIN, loops, memory);
+    return calculate(b, TC_ADD, calculate(b, TC_MAX, loops, memory),
+                     with(b, TC_DIV, hidden, TC_HIDDEN_DIVISOR));
 }
 
 tc_count tc_launch_cycles(tc_builder *b, const tc_launch_cost *c,
@@ -197,7 +230,8 @@ tc_count tc_launch_cycles(tc_builder *b, const tc_launch_cost *c,
 {
     tc_count ctas = with(b, TC_MUL, l->tiles, pieces);
     tc_count rounds = quotient(b, ctas, c->sms * c->resident);
-    int64_t stored = pieces > 1 ? c->sums / TC_STORE_BYTES_PER_CYCLE : 0;
+    int64_t stored = c->sums / (pieces > 1 ? TC_STORE_BYTES_PER_CYCLE
+                                           : TC_RESULT_BYTES_PER_CYCLE);
     tc_count all =
         calculate(b, TC_ADD, cycles_of_loops(b, c, pieces, l, ctas, rounds),
                   with(b, TC_MUL, rounds, TC_ROUND_CYCLES + stored));

@@ -40,6 +40,10 @@ typedef struct tc_launch_counts {
 tc_count tc_launch_cycles(tc_builder *b, const tc_launch_cost *c,
                           int64_t pieces, const tc_launch_counts *l);
 
+/* Is the operand of a product in shared memory? What is computed is in
+ * registers. */
+bool tc_is_copied_operand(const tc_value *v);
+
 /* Numbers of CTAs that are tried, from 1; 0 ends the list. */
 extern const int64_t tc_launch_pieces[];
 

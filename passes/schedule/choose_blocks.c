@@ -15,7 +15,7 @@ enum { MOST_BLOCKS = 4 };
  * longer than the model says. */
 static const int64_t sides[] = {32, 48, 64, 96, 128, 192, 0};
 /* Those of sums. */
-static const int64_t sum_sides[] = {8, 16, 32, 64, 96, 128, 160, 192, 256, 0};
+static const int64_t sum_sides[] = {8, 16, 32, 64, 96, 128, 192, 256, 0};
 
 typedef struct search {
     const tc_func *kernel;
@@ -289,7 +289,7 @@ static bool cost_of_sums(const search *s, double *cycles, tc_blocks *b)
     tc_sum_cost cost;
     if (!tc_sum_cost_of(&c, &cost))
         return false;
-    *cycles = (double)cost.cycles;
+    *cycles = 1 + (double)cost.cycles; /* 0: none yet */
     b->warps = cost.warps;
     b->pieces = cost.pieces;
     return true;

@@ -71,7 +71,9 @@ static int64_t size_of(const tc_sum_candidate *c, const tc_value *tensor,
         d ? tc_dim_value(tc_dim_substitute(context_of(c), d, c->values)) : -1;
     const int64_t *known =
         c->launch->sizes ? c->launch->sizes[tensor->index] : NULL;
-    return n >= 0 ? n : known ? known[dim] : TC_BLOCKS_LENGTH;
+    if (n < 0)
+        n = known ? known[dim] : TC_BLOCKS_LENGTH;
+    return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : n;
 }
 
 static bool evaluate(const tc_sum_candidate *c, const tc_value *v,
@@ -125,14 +127,18 @@ static bool count_steps(const tc_sum_candidate *c, int64_t *out)
     return true;
 }
 
+/* All of 64 arguments add up to less than an int64. */
+static const int64_t most_bytes = INT64_MAX / 128;
+
 static int64_t bytes_of(const tc_sum_candidate *c, const tc_value *tensor)
 {
     const tc_type *t = tensor->type;
     const tc_type *elem = tc_type_substitute(context_of(c), t->elem, c->values);
     int64_t n = tc_type_bytes(elem);
     for (unsigned i = 0; i < t->rank; i++)
-        n *= size_of(c, tensor, i);
-    return n;
+        if (__builtin_mul_overflow(n, size_of(c, tensor, i), &n))
+            return most_bytes;
+    return n < most_bytes ? n : most_bytes;
 }
 
 enum { MOST_ARGUMENTS = 64 };
@@ -159,6 +165,7 @@ typedef struct tiles {
     int64_t held, loads;          /* bytes of sums, of loads */
     int64_t joined; /* bytes of what the sums meet after the loop */
     bool differ;
+    bool copied; /* both operands are in shared memory, as they were loaded */
 } tiles;
 
 static const tc_type *type_of(const tc_sum_candidate *c, const tc_value *v)
@@ -195,6 +202,8 @@ static void add_dot(const tc_sum_candidate *c, const tc_op *dot, tiles *t)
     t->held += is_sum(dot->out[0]) ? 0 : tile_bytes(sum);
     t->depth = tc_dim_value(a->dims[1]);
     t->elem = tc_type_bytes(a->elem);
+    t->copied =
+        tc_is_copied_operand(dot->in[0]) && tc_is_copied_operand(dot->in[1]);
 }
 
 static void add_step(const tc_sum_candidate *c, const tc_region *step, tiles *t)
@@ -245,7 +254,8 @@ static bool suits_products(const tiles *t)
     bool few = t->rows == TC_WARP_ROWS || t->rows == 2 * TC_WARP_ROWS;
     return !t->differ && t->rows && is_power_of_two(t->depth) && line >= LINE &&
            line <= 4 * LINE && t->columns <= MOST_COLUMNS &&
-           (few ? t->columns % 32 == 0 && t->columns * line <= TC_MMA_STEP_BYTES
+           (few ? t->copied && t->columns % 32 == 0 &&
+                      t->columns * line <= TC_MMA_STEP_BYTES
                 : t->rows % TC_WARPGROUP_ROWS == 0 && t->columns % 8 == 0);
 }
 
@@ -278,7 +288,7 @@ static void try_warps(const tc_sum_candidate *c, const tiles *t,
         if (*p > 1 && (!can_split(c, t) || l->steps.n < *p))
             return;
         int64_t n = tc_launch_cycles(NULL, &cost, *p, l).n;
-        n += *p > 1 ? n * TC_SPLIT_GAIN_PERCENT / 100 : 0;
+        n += *p > 1 ? n / 100 * TC_SPLIT_GAIN_PERCENT : 0;
         if (!best->warps || n < best->cycles)
             *best = (tc_sum_cost){n, warps, *p};
     }

@@ -185,24 +185,28 @@ enum {
     TC_BLOCKS_SPARE_REGISTERS = 32,
     TC_BLOCKS_MAX_COLUMNS = 128,
     TC_OPERAND_BYTES_PER_CYCLE = 256,
-    /* launch_cost.c, fitted to 640 times of matmul (claim matmul-tiles). Of an
-     * SM in a cycle: bytes of rings that come from memory if all SMs load, and
-     * that come at all, of sums that are stored, and that the next kernel adds.
-     * Cycles of that kernel, and of a CTA before and after its loop; of a step of wgmma
-     * at least, and of one of mma with each 16 of its depth. What a product
-     * takes more if a CTA is alone on its SM, and what sharing a tile must
-     * gain, percent. The most bytes of a right operand of mma in a step. */
-    TC_RING_MEMORY_BYTES_PER_CYCLE = 17,
-    TC_RING_BYTES_PER_CYCLE = 58,
-    TC_STORE_BYTES_PER_CYCLE = 7,
+    /* launch_cost.c, fitted to 1000 times of matmul (claim matmul-tiles). Of an
+     * SM in a cycle: bytes of rings from memory if all SMs load; of rings at
+     * all; of shared memory; of results, as sums; of sums that are stored for
+     * the next kernel, and that it adds. Cycles of that kernel, and of a CTA
+     * before and after its loop; of a step of wgmma at least; of one of mma,
+     * and for each 16 of its depth. What a product takes if a CTA is alone on
+     * its SM, and what sharing a tile must gain, percent. The most bytes of a
+     * right operand of mma in a step. */
+    TC_RING_MEMORY_BYTES_PER_CYCLE = 16,
+    TC_RING_BYTES_PER_CYCLE = 57,
+    TC_SHARED_BYTES_PER_CYCLE = 128,
+    TC_RESULT_BYTES_PER_CYCLE = 256,
+    TC_STORE_BYTES_PER_CYCLE = 8,
     TC_MERGE_BYTES_PER_CYCLE = 7,
     TC_MERGE_CYCLES = 700,
     TC_ROUND_CYCLES = 2300,
     TC_WGMMA_STEP_CYCLES = 250,
-    TC_MMA_STEP_CYCLES = 350,
-    TC_MMA_CYCLES = 32,
-    TC_ALONE_PERCENT = 125,
+    TC_MMA_STEP_CYCLES = 450,
+    TC_MMA_CYCLES = 22,
+    TC_ALONE_PERCENT = 120,
     TC_SPLIT_GAIN_PERCENT = 5,
+    TC_HIDDEN_DIVISOR = 128, /* of what other work hides */
     TC_MMA_STEP_BYTES = 16384,
     /* Bytes from memory, and from the L2 cache. */
     TC_MEMORY_BYTES_PER_CYCLE = 19,

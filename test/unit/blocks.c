@@ -141,6 +141,17 @@ START_TEST(sizes_need_not_be_known)
 }
 END_TEST
 
+START_TEST(sizes_may_be_any)
+{
+    static const int64_t sides[] = {INT64_MIN, -1, 0, 1, INT32_MAX, INT64_MAX};
+    const int64_t n = sides[_i];
+    choice c = choose_for(n, n, n, true);
+    ck_assert(c.found);
+    c = choose_for(n, 64, 64, true);
+    ck_assert(c.found);
+}
+END_TEST
+
 START_TEST(asserts_of_the_grid_refuse_sides)
 {
     const int64_t a[] = {4096, 4096};
@@ -246,6 +257,7 @@ int main(void)
     tcase_add_loop_test(t, few_rows_have_tiles_of_few, 0, 6);
     tcase_add_test(t, long_loops_are_split_where_launches_allow_it);
     tcase_add_test(t, sizes_need_not_be_known);
+    tcase_add_loop_test(t, sizes_may_be_any, 0, 6);
     tcase_add_test(t, asserts_of_the_grid_refuse_sides);
     tcase_add_test(t, other_targets_keep_defaults);
     tcase_add_test(t, products_that_need_products_make_no_sums);
