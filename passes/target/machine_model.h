@@ -187,15 +187,14 @@ enum {
     TC_OPERAND_BYTES_PER_CYCLE = 256,
     /* launch_cost.c, fitted to 1000 times of matmul (claim matmul-tiles). Of an
      * SM in a cycle: bytes of rings from memory if all SMs load; of rings at
-     * all; of shared memory; of results, as sums; of sums that are stored for
-     * the next kernel, and that it adds. Cycles of that kernel, and of a CTA
-     * before and after its loop; of a step of wgmma at least; of one of mma,
-     * and for each 16 of its depth. What a product takes if a CTA is alone on
-     * its SM, and what sharing a tile must gain, percent. The most bytes of a
-     * right operand of mma in a step. */
+     * all; of results, as sums; of sums that are stored for the next kernel,
+     * and that it adds. Cycles of that kernel, and of a CTA before and after
+     * its loop; of a step of wgmma at least; of one of mma, and for each 16 of
+     * its depth. What a product takes if a CTA is alone on its SM, and what
+     * sharing a tile must gain, percent. The most bytes of a right operand of
+     * mma in a step. */
     TC_RING_MEMORY_BYTES_PER_CYCLE = 16,
     TC_RING_BYTES_PER_CYCLE = 57,
-    TC_SHARED_BYTES_PER_CYCLE = 128,
     TC_RESULT_BYTES_PER_CYCLE = 256,
     TC_STORE_BYTES_PER_CYCLE = 8,
     TC_MERGE_BYTES_PER_CYCLE = 7,
