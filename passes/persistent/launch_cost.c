@@ -53,7 +53,6 @@ bool tc_is_copied_operand(const tc_value *v)
 
 static void add_dot(reader *r, const tc_op *dot)
 {
-    enum { DEPTH_BYTES = 32 }; /* of an instruction */
     const tc_type *sum = type_of(r, dot->out[0]), *a = type_of(r, dot->in[0]);
     int64_t depth = tc_dim_value(a->dims[a->rank - 1]) * tc_type_bytes(a->elem);
     r->work.products +=
@@ -61,7 +60,7 @@ static void add_dot(reader *r, const tc_op *dot)
     int64_t rows = tc_dim_value(sum->dims[sum->rank - 2]);
     int64_t columns = tc_dim_value(sum->dims[sum->rank - 1]);
     if (rows < TC_WARPGROUP_ROWS)
-        r->work.chain += depth / DEPTH_BYTES;
+        r->work.chain += depth / (2 * TC_VECTOR_BYTES);
     else
         r->work.reads +=
             rows / TC_WARPGROUP_ROWS * depth *
