@@ -230,6 +230,14 @@ static tilec_compile_options options_of(const tilec_kernel *k, int which)
     return o;
 }
 
+/* All variants are launched with the grid of the first. */
+static bool has_same_grid(const tilec_kernel *k, const tilec_kernel *any,
+                          int which)
+{
+    return which == TC_GPU_FAR || !k->grid || !any->grid ||
+           tc_grid_asks_sms(k->grid) == tc_grid_asks_sms(any->grid);
+}
+
 /* In a context of its own, from the texts of the first compile. */
 static tilec_status compile_variant(const tilec_kernel *k, int which,
                                     tc_gpu_code **out, tilec_error *error)
@@ -255,7 +263,12 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
     tilec_compile_options options = options_of(k, which);
     status =
         tc_variant_compile(cx, linked, n, &options, k->gpu->part, which, &any);
-    if (status == TILEC_OK)
+    if (status == TILEC_OK && !has_same_grid(k, any, which))
+        status = tc_fail(error, TILEC_INPUT,
+                         "@%s for %s takes tiles by another rule than the "
+                         "grid of the first compile",
+                         k->func->name, tc_gpu_variant_purpose(which));
+    else if (status == TILEC_OK)
         *out =
             tc_gpu_code_ref(atomic_load(&any->gpu->variants[TC_GPU_ALIGNED]));
     else

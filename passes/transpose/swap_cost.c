@@ -134,14 +134,16 @@ static bool groups_divide(const product *p, unsigned warps)
                                     p->n % (16 * groups) == 0);
 }
 
+/* Whatever alignment is assumed: launches with tensors of any alignment have
+ * the grid of the first compile, and tiles that a program takes follow from the
+ * orientation. */
 static bool has_wgmma(const tc_pass_env *env, unsigned warps, const product *p,
                       int64_t depth)
 {
     const tc_pass_options *o = env->options;
     bool narrow = p->bytes == 1;
-    return env->target->wgmma && !o->any_alignment && !o->no_swizzle &&
-           p->bytes <= 2 && p->n % 8 == 0 && p->k % depth == 0 &&
-           groups_divide(p, warps) &&
+    return env->target->wgmma && !o->no_swizzle && p->bytes <= 2 &&
+           p->n % 8 == 0 && p->k % depth == 0 && groups_divide(p, warps) &&
            tc_wgmma_has_columns(p->kind, (int32_t)p->n) &&
            (!narrow || (p->a.k_major && p->b.k_major));
 }
