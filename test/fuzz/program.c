@@ -318,8 +318,9 @@ static void shared_loop(gen *g)
     for (int j = 0; j < s.n; j++) {
         const char *order = orders[num_below(&g->rng, s.from_number ? 3 : 2)];
         next[j] = j ? s.arg[j] : product_added(g, s.arg[j], order);
-        next[j] = num_below(&g->rng, 2) ? number_added(g, next[j])
-                                        : product_added(g, next[j], order);
+        bool number = num_below(&g->rng, 2) && strcmp(order, orders[2]) != 0;
+        next[j] = number ? number_added(g, next[j])
+                         : product_added(g, next[j], order);
     }
     gen_line(g, "yield %s%s%s", next[0].name, s.n > 1 ? ", " : "",
              s.n > 1 ? next[1].name : "");
