@@ -557,7 +557,7 @@ START_TEST(wide_heads_take_smaller_tiles)
     } cases[] = {
         {"sm_86", {kDLBfloat, 16, 1}, 256, "64", "48", true, "warps(4)"},
         {"sm_80", {kDLBfloat, 16, 1}, 512, "32", "32", false, "warps(8)"},
-        {"sm_90a", {kDLBfloat, 16, 1}, 512, "128", "32", false, "warps(8)"},
+        {"sm_90a", {kDLBfloat, 16, 1}, 512, "128", "64", false, "warps(8)"},
         {"sm_90a", {kDLBfloat, 16, 1}, 1024, "16", "16", false, "warps(16)"},
         {"sm_86", {kDLFloat, 32, 1}, 1024, "8", "8", true, "warps(16)"}};
     tilec_context_options c = TILEC_INIT(tilec_context_options);
