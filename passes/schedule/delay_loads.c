@@ -171,13 +171,24 @@ static bool is_awaited_late(const tc_value *full, const tc_op *wait)
     return wait->stage == 1 && full->type->slots < 2;
 }
 
+/* The request for a tile that moves into the last step of the loop with the
+ * copies (prefetch_tile.c) wants that loop right before it. */
+static bool is_before_request(const tc_op *loop)
+{
+    const tc_op *op = loop->next;
+    while (op && tc_op_is_pure(op))
+        op = op->next;
+    return op && op->code == TC_NEXT_TILE &&
+           tc_op_is_word(op, "prefetch", "last_step");
+}
+
 static bool delay_of_loop(tc_op *loop)
 {
     bool any = false;
     struct copy c;
     tc_each_op (op, loop->regions[0])
         if (op->code == TC_MBARRIER_WAIT && is_awaited_late(op->in[0], op) &&
-            find_copy(op->in[0], &c)) {
+            find_copy(op->in[0], &c) && !is_before_request(c.loop)) {
             delay(&c);
             any = true;
         }
