@@ -36,6 +36,12 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('T') = 9                     \
     }
+/* Wide heads: 192 rows have no room. */
+#define WIDE_ATTENTION(heads, kv, m, n, d, e)                                  \
+    {                                                                          \
+        AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
+        AT('D') = d, AT('E') = e, AT('C') = 2, AT('T') = 9, AT('W') = 8        \
+    }
 #define ZERO_SCALE(m, n, d)                                                    \
     {                                                                          \
         AT('B') = 1, AT('H') = 2, AT('G') = 2, AT('M') = m, AT('N') = n,       \
@@ -59,6 +65,12 @@ problem kernel_problem(const kernel_row *row, kernel_words *words);
         AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
         AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192,            \
         AT('T') = 9, AT('P') = 1, AT('U') = 64, AT('V') = 8                    \
+    }
+#define WIDE_BACKWARD(heads, kv, m, n, d, e)                                   \
+    {                                                                          \
+        AT('B') = 1, AT('H') = heads, AT('G') = kv, AT('M') = m, AT('N') = n,  \
+        AT('D') = d, AT('E') = e, AT('C') = 2, AT('R') = (m) + 192,            \
+        AT('T') = 9, AT('P') = 1, AT('U') = 64, AT('V') = 8, AT('W') = 8       \
     }
 /* Heads in parts, of a batch of 2. */
 #define SPLIT_BACKWARD(parts, heads, kv, m, n, d, spoiled)                     \
