@@ -265,8 +265,9 @@ static tilec_status compile_variant(const tilec_kernel *k, int which,
         tc_variant_compile(cx, linked, n, &options, k->gpu->part, which, &any);
     if (status == TILEC_OK && !has_same_grid(k, any, which))
         status = tc_fail(error, TILEC_INPUT,
-                         "@%s for %s takes tiles by another rule than the "
-                         "grid of the first compile",
+                         "@%s for %s has a program for each tile where the "
+                         "first compile has one for each multiprocessor, or "
+                         "the reverse: ask for tiles(none)",
                          k->func->name, tc_gpu_variant_purpose(which));
     else if (status == TILEC_OK)
         *out =
